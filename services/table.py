@@ -39,6 +39,7 @@ class Service:
     options: tuple
     policies: tuple
     needed: bool
+    optional: bool
     writes: bool
     memory: bool
     network: bool
@@ -76,7 +77,7 @@ class Service:
 
 
 KEYS = {"package", "socket", "extra-sockets", "routes", "body", "connects", "starts", "options",
-        "policies", "needed", "writes", "memory", "network", "users"}
+        "policies", "needed", "optional", "writes", "memory", "network", "users"}
 
 
 def fail(name, text):
@@ -145,6 +146,7 @@ def load(path=FILE):
             routes=flag(section, "routes"), own_body="body" in section, connects=tuple(connects),
             starts=section.get("starts", ""), options=tuple(section.get("options", "").split()),
             policies=tuple(section.get("policies", name).split()), needed=flag(section, "needed"),
+            optional=flag(section, "optional"),
             writes=flag(section, "writes"), memory=flag(section, "memory"),
             network=flag(section, "network"), users=flag(section, "users")))
     return tuple(out)
@@ -203,6 +205,7 @@ def c_row(s):
         "has_packets": str(s.socket == "packets").lower(),
         "has_routes": str(s.routes).lower(),
         "is_needed": str(s.needed).lower(),
+        "is_optional": str(s.optional).lower(),
     }
     return f"    [SERVICE_{s.name.upper()}] = {{\\\n" + "".join(
         f"        .{field} = {value}, \\\n" for field, value in fields.items()) + "    }, \\\n"

@@ -52,14 +52,18 @@ static bool health_is_stopping(const struct gw_request *r)
 /* Adds the answer of one service to the report; then asks the next service. */
 static void health_answer(struct gw_request *r)
 {
-    const bool missing = r->is_absent && service_backends[r->target]->package;
+    const struct service_row *row = service_backends[r->target];
+    const bool missing = r->is_absent && row->package, closed = r->is_absent && row->is_optional;
 
-    r->any_ill |= r->status != 200 && !missing && !health_is_stopping(r);
-    str_printf(&r->text, "%s\"%s\":", r->target ? "," : "", service_backends[r->target]->name);
+    r->any_ill |= r->status != 200 && !missing && !closed && !health_is_stopping(r);
+    str_printf(&r->text, "%s\"%s\":", r->target ? "," : "", row->name);
     if (r->status && r->body.len)
         str_append(&r->text, r->body.data, r->body.len);
     else
-        str_printf(&r->text, "{\"status\":\"%s\"}", missing ? "not_installed" : "unreachable");
+        str_printf(&r->text, "{\"status\":\"%s\"}",
+                   missing  ? "not_installed"
+                   : closed ? "closed"
+                            : "unreachable");
     if (r->target + 1 < N_BACKENDS)
         health_ask(r, r->target + 1);
     else

@@ -82,6 +82,7 @@ class Suite:
         config = os.path.join(self.dir, "sconce.yaml")
         with open(config, "w") as f:
             f.write("models:\n  directories: [%s]\n  default: tiny\n" % models)
+            f.write("history:\n%s" % (history or "  enabled: false\n"))
             # As with `sconce serve`, TCP needs no key, except in tests of endpoints and keys.
             if "api_keys" not in gateway and "access" not in gateway:
                 gateway += "  tcp_access: open\n"
@@ -94,7 +95,6 @@ class Suite:
             f.write("chat:\n  threads: 1\n%s" % chat)
             if keep:
                 f.write("keep:\n%s" % keep)
-            f.write("history:\n%s" % (history or "  enabled: false\n"))
         self.chat_sock = os.path.join(self.dir, "chat.sock")
         self.embed_sock = os.path.join(self.dir, "embed.sock")
         self.audio_sock = os.path.join(self.dir, "audio.sock")

@@ -447,8 +447,8 @@ def test_status_knows_services_that_this_gateway_never_asked(sconce, installed):
             time.sleep(0.02)
         told = json.loads(run(sconce, "status", "--json").stdout)
         assert told["services"] == {"chat": "runs", "embed": "sleeps", "audio": "sleeps",
-                                    "keep": "sleeps", "history": told["services"]["history"],
-                                    "cache": "runs"}
+                                    "store": "sleeps", "keep": "sleeps",
+                                    "history": told["services"]["history"], "cache": "runs"}
         assert told["chat_running"] and [m["name"] for m in told["models"]] == ["sconce-guide"]
         text = run(sconce, "status").stdout
         assert "chat     runs\n" in text and "embed    sleeps" in text and " wrote " in text

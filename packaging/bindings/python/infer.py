@@ -45,6 +45,7 @@ class inf_engine_params(Structure):
                 ("isa", c_char_p), ("n_threads", c_uint32), ("n_ctx", c_uint32),
                 ("max_seqs", c_uint32), ("max_queue", c_uint32), ("max_batch_tokens", c_uint32),
                 ("kv_type", c_char_p), ("kv_bytes", c_uint64), ("no_prefix_cache", c_bool),
+                ("draft_kind", c_char_p), ("max_draft", c_uint32),
                 ("tier", c_void_p), ("tier_model", c_char_p)]
 
 
@@ -81,7 +82,9 @@ class inf_request(Structure):
                 ("stop_tokens", c_void_p), ("n_stop_tokens", c_size_t), ("grammar", c_void_p),
                 ("channel", inf_channel), ("show_special", c_bool), ("shown_tokens", c_void_p),
                 ("n_shown_tokens", c_size_t), ("n_logprobs", c_int), ("post_logprobs", c_bool),
-                ("prompt_logprobs", c_bool), ("progress", c_bool), ("no_cache", c_bool),
+                ("prompt_logprobs", c_bool), ("progress", c_bool),
+                ("n_draft", c_uint32), ("min_draft", c_uint32), ("draft_p_min", c_float),
+                ("no_cache", c_bool),
                 ("cache_tenant", c_char_p), ("cache_salt", c_char_p), ("cache_salt_len", c_size_t),
                 ("session", c_char_p), ("user", c_void_p)]
 
@@ -92,7 +95,8 @@ class inf_event(Structure):
                 ("n_tokens", c_size_t), ("finish", c_int), ("stop_index", c_uint32),
                 ("stop_token", c_int32), ("error", c_char_p), ("n_prompt", c_uint32),
                 ("n_cached", c_uint32), ("n_computed", c_uint32), ("n_generated", c_uint32),
-                ("n_channel", c_uint32), ("last", c_bool)]
+                ("n_channel", c_uint32), ("n_draft_accepted", c_uint32),
+                ("n_draft_rejected", c_uint32), ("last", c_bool)]
 
 
 class inf_chat_limits(Structure):

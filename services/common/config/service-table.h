@@ -45,6 +45,7 @@ struct service_row {
     bool has_packets;    /* its socket carries packets (SOCK_SEQPACKET), not a stream */
     bool has_routes;     /* it answers clients, through the gateway */
     bool is_needed;      /* every chat request needs it */
+    bool is_optional;    /* requests to models do not need it */
 };
 
 /* All rows, by enum service_id. `sconce serve` stops the services in this order: clients before

@@ -53,6 +53,8 @@ structs! {
         kv_type: *const c_char,
         kv_bytes: u64,
         no_prefix_cache: bool,
+        draft_kind: *const c_char,
+        max_draft: u32,
         tier: *mut c_void,
         tier_model: *const c_char,
     }
@@ -122,6 +124,9 @@ structs! {
         post_logprobs: bool,
         prompt_logprobs: bool,
         progress: bool,
+        n_draft: u32,
+        min_draft: u32,
+        draft_p_min: f32,
         no_cache: bool,
         cache_tenant: *const c_char,
         cache_salt: *const c_char,
@@ -147,6 +152,8 @@ structs! {
         n_computed: u32,
         n_generated: u32,
         n_channel: u32,
+        n_draft_accepted: u32,
+        n_draft_rejected: u32,
         last: bool,
     }
     struct inf_chat_limits {
