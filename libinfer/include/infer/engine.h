@@ -136,13 +136,13 @@ struct inf_request {
     bool prompt_logprobs; /* INF_EVENT_PROMPT reports the logprobs of the prompt's tokens, which
                              `echo` needs */
     bool progress;        /* the first choice has events INF_EVENT_PROGRESS */
-    uint32_t n_draft;   /* limit of the drafted tokens per step; 0: that of the engine */
-    uint32_t min_draft; /* shorter drafts are not computed */
-    float draft_p_min;  /* a draft ends before a token whose estimated chance is smaller, 0 to 1 */
+    uint32_t n_draft;     /* limit of the drafted tokens per step; 0: that of the engine */
+    uint32_t min_draft;   /* shorter drafts are not computed */
+    float draft_p_min; /* a draft ends before a token whose estimated chance is smaller, 0 to 1 */
     /* A request reuses the whole KV blocks that earlier requests with the same tenant and salt
      * computed for the same beginning of the prompt. Reuse does not change the generated text. */
-    bool no_cache;      /* the request neither reuses blocks nor leaves any for other
-                           requests */
+    bool no_cache;            /* the request neither reuses blocks nor leaves any for other
+                                 requests */
     const char *cache_tenant; /* NULL: "" */
     const char *cache_salt;   /* any bytes; may be NULL if the length is 0 */
     size_t cache_salt_len;
