@@ -18,6 +18,8 @@ void draft_rates_note(struct draft_rates *all, struct draft_own_rates *own, uint
                       uint32_t position, bool hit)
 {
     assert(i_class < DRAFT_CLASSES && position < DRAFT_MAX);
+    if (i_class == DRAFT_FORCED)
+        return;
     fade_count(&all->tried[i_class][position], &all->hit[i_class][position], DRAFT_FADE, hit);
     fade_count(&own->tried, &own->hit, OWN_FADE, hit);
 }
@@ -31,7 +33,8 @@ void draft_rates_chances(const struct draft_rates *all, const struct draft_own_r
         const float common =
             (all->hit[i_class][i] + WEIGHT / 2) / (all->tried[i_class][i] + WEIGHT);
 
-        chance *= (own->hit + WEIGHT * common) / (own->tried + WEIGHT);
+        if (i_class != DRAFT_FORCED)
+            chance *= (own->hit + WEIGHT * common) / (own->tried + WEIGHT);
         ret_chances[i] = chance;
     }
 }

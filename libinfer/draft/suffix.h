@@ -26,7 +26,7 @@ struct suffix_place {
     uint32_t state, len;
 };
 
-/* Creates an automaton for at most @max_tokens tokens, 1 to 2^24. It reserves about 70 bytes for
+/* Creates an automaton for at most @max_tokens tokens, 1 to 2^24. It reserves about 120 bytes for
  * each token; the system provides this memory when it is first used. -ENOMEM. */
 int suffix_new(uint32_t max_tokens, struct suffix **ret_suffix);
 struct suffix *suffix_free(struct suffix *x);

@@ -395,6 +395,7 @@ static void count_step(struct sched *s)
     fade_speed(&s->decode_tokens, &s->decode_usec, n_decoded, step->usec);
     loop_thread_lock(&s->thread);
     count_times(s);
+    sched_count_drafts(s);
     s->stats.n_steps++;
     s->stats.n_prompt_tokens += step->n_prompt_rows;
     s->stats.n_generated_tokens += n_sampled;
@@ -439,8 +440,8 @@ static void run_step(struct sched *s)
     const int r = sched_step(s);
 
     if (r == 0) {
-        count_step(s);
         sched_emit(s);
+        count_step(s);
         sched_check_ends(s);
     } else if (file_set_check(&s->files, NULL) < 0) {
         sched_end_stale(s);

@@ -36,9 +36,9 @@ int mask_init(struct mask *mask, struct inf_grammar *grammar, uint32_t n_vocab);
 void mask_done(struct mask *mask);
 /* Appends a token to the text. Returns the same values as grammar_matcher_accept(). */
 int mask_take(struct mask *mask, int32_t token);
-/* Makes @fork, which may be used before, follow the text of @mask and then @token. The caller frees
- * it with mask_done(). Returns 0, -ENOMEM, or a result of grammar_matcher_accept(); if the result
- * is not 0, @fork has no matcher. */
+/* Makes @fork, which is all zero or was used before, follow the text of @mask and then @token. The
+ * caller frees it with mask_done(). Returns 0, -ENOMEM, or a result of grammar_matcher_accept(); if
+ * the result is not 0, @fork has no matcher. */
 int mask_fork(const struct mask *mask, int32_t token, uint32_t n_vocab, struct mask *fork);
 
 struct masks {

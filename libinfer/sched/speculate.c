@@ -130,6 +130,8 @@ static void draft_repeated(struct sched *s, struct seq *seq, uint32_t n, struct 
         ret_draft->n = draft_memory_draft(s->speculation->memory, key, &d->place, n,
                                           ret_draft->tokens, &share, &len);
     }
+    if (ret_draft->n == 0)
+        len = 0;
     if (place.len >= len && place.len > 0) {
         ret_draft->n = suffix_draft(d->own, place, n, ret_draft->tokens, &share);
         len = place.len;
@@ -201,6 +203,9 @@ static void make_offer(const struct sched *s, const struct seq *seq, const struc
     ret_offer->n = draft->n;
     draft_rates_chances(&s->speculation->rates, &seq->draft.rates, draft->i_class, draft->n,
                         ret_offer->chances);
+    /* Tokens that the engine will write are certain, whatever the request says about guesses. */
+    if (draft->i_class == DRAFT_FORCED)
+        return;
     for (uint32_t i = 0; i < ret_offer->n; i++) {
         if (ret_offer->chances[i] < req->min_chance * before)
             ret_offer->n = i;
@@ -277,7 +282,8 @@ void sched_draft(struct sched *s)
     const uint32_t max_rows = MAX(runner_max_rows(s->runner), step->n_ready);
 
     step->n_draft_rows = 0;
-    if (!x || s->marks.has_snapshots || !step_only_decodes(step))
+    if (!x || s->marks.has_snapshots || !step_only_decodes(step) ||
+        (!x->ignores_cost && step->n_ready > DRAFT_MAX_SEQS))
         return;
     for (uint32_t i = 0; i < step->n_ready; i++) {
         make_draft(s, step->ready[i], &x->drafts[i]);
@@ -293,27 +299,30 @@ void sched_draft(struct sched *s)
 
 void sched_end_step_draft(struct sched *s, struct seq *seq)
 {
+    /* There may be more masks than verified tokens: a draft is also cut where a grammar ends. */
+    for (uint32_t i = 0; seq->draft.masks && i < DRAFT_MAX; i++)
+        seq->draft.masks[i].matcher = grammar_matcher_free(seq->draft.masks[i].matcher);
     if (!s->speculation || seq->draft.verified.n == 0)
         return;
-    for (uint32_t i = 0; seq->mask.matcher && i < seq->draft.verified.n; i++)
-        seq->draft.masks[i].matcher = grammar_matcher_free(seq->draft.masks[i].matcher);
     kv_table_truncate(&seq->table, MAX(seq->n_kv, MIN(seq->n_tokens, seq->table.n_tokens)));
     seq->draft.verified.n = 0;
 }
 
-static void count_draft(struct sched *s, const struct draft *draft, uint32_t n_accepted)
+void sched_count_drafts(struct sched *s)
 {
     struct inf_engine_stats *stats = &s->stats;
 
-    loop_thread_lock(&s->thread);
-    stats->n_drafts++;
-    stats->n_drafted += draft->n;
-    stats->n_draft_accepted += n_accepted;
-    for (uint32_t i = 0; i < MIN(n_accepted + 1, draft->n); i++) {
-        stats->draft_tried[i]++;
-        stats->draft_accepted[i] += i < n_accepted;
+    for (uint32_t i = 0; i < s->step.n_parts; i++) {
+        const struct step_part *part = &s->step.parts[i];
+
+        stats->n_drafts += part->n_draft > 0;
+        stats->n_drafted += part->n_draft;
+        stats->n_draft_accepted += part->n_accepted;
+        for (uint32_t k = 0; k < MIN(part->n_accepted + 1, part->n_draft); k++) {
+            stats->draft_tried[k]++;
+            stats->draft_accepted[k] += k < part->n_accepted;
+        }
     }
-    loop_thread_unlock(&s->thread);
 }
 
 /* Compares a token that the step chose with the draft that was not verified. */
@@ -327,7 +336,7 @@ static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
         d->pending.n = 0;
 }
 
-void sched_note_draft(struct sched *s, const struct step_part *part)
+void sched_note_draft(struct sched *s, struct step_part *part)
 {
     struct seq *seq = part->seq;
     struct seq_draft *d = &seq->draft;
@@ -343,22 +352,19 @@ void sched_note_draft(struct sched *s, const struct step_part *part)
         draft_rates_note(&s->speculation->rates, &d->rates, d->verified.i_class, i, i < n_accepted);
     d->n_accepted += n_accepted;
     d->n_rejected += part->n_draft - n_accepted;
-    count_draft(s, &d->verified, n_accepted);
+    part->n_accepted = n_accepted;
 }
 
-void sched_drop_picks(struct sched *s, const struct step_part *part, uint32_t n_used)
+void sched_drop_picks(struct step_part *part, uint32_t n_used)
 {
     struct seq_draft *d = &part->seq->draft;
     const uint32_t n_dropped = part->n_picked - n_used;
-    const bool failed = step_pick(&s->step, part, part->n_picked - 1)->status != 0;
 
     /* All chosen tokens but the last one were drafted. */
     d->n_accepted -= n_dropped - 1;
     d->n_rejected += n_dropped - 1;
-    loop_thread_lock(&s->thread);
-    s->stats.n_draft_accepted -= n_dropped - 1;
-    s->stats.n_generated_tokens -= n_dropped - failed;
-    loop_thread_unlock(&s->thread);
+    part->n_accepted = n_used;
+    part->n_picked = n_used;
 }
 
 void sched_note_draft_time(struct sched *s)

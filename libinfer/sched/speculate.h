@@ -13,8 +13,8 @@
  * has the same bits as without drafts. K and V of the rejected tokens are overwritten by the next
  * step.
  *
- * Drafts come from drafters (speculate.c has their table). A drafter is told a text by its tokens
- * alone, so it learns from the text itself what was accepted.
+ * This holds for the CPU. On a GPU the last bits of a row depend on the number of rows of the step
+ * (docs/vulkan.md), so drafts can change a text there as requests at the same time can.
  */
 
 #include <stdbool.h>
@@ -63,9 +63,11 @@ void sched_draft(struct sched *s);
 /* Rolls back the drafts of a step, after the accepted tokens were counted, or after a failure. */
 void sched_end_step_draft(struct sched *s, struct seq *seq);
 /* Records which drafted tokens of a part were accepted. */
-void sched_note_draft(struct sched *s, const struct step_part *part);
-/* Corrects the counts of tokens: the text has ended after the first @n_used tokens that were chosen
- * for a part. */
-void sched_drop_picks(struct sched *s, const struct step_part *part, uint32_t n_used);
+void sched_note_draft(struct sched *s, struct step_part *part);
+/* Corrects the counts of a part: its text has ended after the first @n_used tokens that were
+ * chosen. */
+void sched_drop_picks(struct step_part *part, uint32_t n_used);
+/* Adds the drafts of a step to the statistics. The caller holds the lock. */
+void sched_count_drafts(struct sched *s);
 /* Records the time of a step. */
 void sched_note_draft_time(struct sched *s);

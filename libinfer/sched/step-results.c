@@ -145,7 +145,7 @@ static void fail_pick(struct sched *s, struct seq *seq, int status)
 }
 
 /* Appends the tokens that the step chose, up to one that ends the choice. */
-static int accept_picks(struct sched *s, const struct step_part *part)
+static int accept_picks(struct sched *s, struct step_part *part)
 {
     struct seq *seq = part->seq;
     uint32_t k = 0;
@@ -162,11 +162,11 @@ static int accept_picks(struct sched *s, const struct step_part *part)
             return r;
     }
     if (k < part->n_picked)
-        sched_drop_picks(s, part, k);
+        sched_drop_picks(part, k);
     return 0;
 }
 
-static int emit_part(struct sched *s, const struct step_part *part)
+static int emit_part(struct sched *s, struct step_part *part)
 {
     struct seq *seq = part->seq;
     int r;

@@ -408,7 +408,7 @@ void sched_name_blocks(struct sched *s, struct seq *seq)
 static void count_rows(struct sched *s)
 {
     for (uint32_t i = 0; i < s->step.n_parts; i++) {
-        const struct step_part *part = &s->step.parts[i];
+        struct step_part *part = &s->step.parts[i];
         struct prompt_logprobs *plp = &part->seq->req->plp;
 
         part->seq->n_kv += part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;

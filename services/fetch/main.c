@@ -3,17 +3,17 @@
  * sconce-fetch fetches files for `sconce pull` and for sconce-store. It is the only program of
  * sconce that may connect to other machines. Each process does one job.
  *
- * `sconce pull` starts it as a child, in the directory of the job. For sconce-store, systemd or
- * `sconce serve` starts it with a connection as standard input and output; the first byte that
- * comes through the connection has two descriptors with it, that of the directory and that of its
- * lock. The byte is 'o' if Landlock is optional. The lock stays open until the process ends.
+ * `sconce pull` starts it as a child, in its part of the directory of the job. For sconce-store,
+ * systemd or `sconce serve` starts it with a connection as standard input and output; the first
+ * byte that comes through the connection has two descriptors with it, that of the directory and
+ * that of the job's lock. The byte is 'o' if Landlock is optional. The lock stays open until the
+ * process ends.
  *
- * The directory of the job is its working directory, and the only one that it may write. The first
- * line of its standard input is an object with the settings: token, token_host, private_hosts,
- * proxy and certificates. Each further line asks for a file: url, file, accept, size, limit and
- * parts. For each file it writes lines {"bytes": N, "size": N} and then {"done": true, "bytes": N}
- * or {"error": TEXT, "status": N}. The program ends when its input
- * ends.
+ * Its part of the directory of the job is its working directory, and the only one that it may
+ * write. The first line of its standard input is an object with the settings: token, token_host,
+ * private_hosts, proxy and certificates. Each further line asks for a file: url, file, accept,
+ * size, limit and parts. For each file it writes lines {"bytes": N, "size": N} and then {"done":
+ * true, "bytes": N} or {"error": TEXT, "status": N}. The program ends when its input ends.
  */
 #include <errno.h>
 #include <jansson.h>

@@ -124,6 +124,9 @@ static void metrics_services(const struct gw_request *r, struct str *out)
         snprintf(labels, sizeof(labels), "service=\"%s\"", service_backends[i]->name);
         metrics_sample(out, "sconce_service_up", labels, r->is_up[i]);
     }
+    metrics_counter(out, "sconce_gateway_history_lost_rows_total",
+                    "Rows of the history that were dropped before they reached its service.", NULL,
+                    (double)gateway->history.n_lost);
 }
 
 static void metrics_write(const struct gw_request *r, struct str *out)

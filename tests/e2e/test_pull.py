@@ -332,7 +332,7 @@ def test_after_each_of_200_kills_the_next_command_completes_the_model(pull, hub,
         assert not there or verified(sconce, "big-Q8_0")
         n_cut += not there
         n_resumed += any("1" in p.read_text().partition("\n")[2]
-                         for p in (store / ".incoming").glob("*/*.state"))
+                         for p in (store / ".incoming").glob("*/fetch/*.state"))
         hub.pace = 0
         out = pull("org/big")
         assert out.returncode == 0 and verified(sconce, "big-Q8_0"), out.stderr

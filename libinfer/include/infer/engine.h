@@ -66,9 +66,10 @@ struct inf_engine_params {
                           than the device can hold */
     bool no_prefix_cache; /* do not keep the KV blocks of requests for later requests */
     /* How the engine guesses tokens that a step then verifies together (sched/speculate.h); the
-     * text is the same without. "ngram": what followed the same tokens earlier in the prompt and
-     * the text; "suffix": also in recent answers of the same tenant and salt; "auto": as the engine
-     * considers best, and nothing if the model has recurrent state; "none" or NULL: nothing */
+     * text is the same without, except on GPUs (docs/vulkan.md). "ngram": what followed the same
+     * tokens earlier in the prompt and the text; "suffix": also in recent answers of the same
+     * tenant and salt; "auto": as the engine considers best, and nothing if the model has recurrent
+     * state; "none" or NULL: nothing */
     const char *draft_kind;
     uint32_t max_draft;     /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
@@ -141,8 +142,7 @@ struct inf_request {
     float draft_p_min; /* a draft ends before a token whose estimated chance is smaller, 0 to 1 */
     /* A request reuses the whole KV blocks that earlier requests with the same tenant and salt
      * computed for the same beginning of the prompt. Reuse does not change the generated text. */
-    bool no_cache;            /* the request neither reuses blocks nor leaves any for other
-                                 requests */
+    bool no_cache;            /* reuse no blocks, and leave none for other requests */
     const char *cache_tenant; /* NULL: "" */
     const char *cache_salt;   /* any bytes; may be NULL if the length is 0 */
     size_t cache_salt_len;

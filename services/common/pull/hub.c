@@ -113,6 +113,8 @@ static int add_file(const struct hub *h, size_t i, const char *name, struct inf_
         return err_set(reterr, EBADMSG, "the hub gives no SHA-256 for %.200s", file_name(h, i));
     if (!lfs && (!sha1 || strspn(sha1, "0123456789abcdef") != 40 || sha1[40]))
         return err_set(reterr, EBADMSG, "the hub gives no digest for %.200s", file_name(h, i));
+    if (add.size == UINT64_MAX)
+        return err_set(reterr, EBADMSG, "the hub gives no size for %.200s", file_name(h, i));
     add.url = url.data;
     add.sha256 = sha256;
     add.sha1 = lfs ? NULL : sha1;

@@ -2,8 +2,10 @@
 /*
  * Verifies fetched files and installs the model (see pull.h).
  *
- * A verified file becomes a blob of the store, with the model's name as a second hard link. The
- * model's directory is made below the job's directory and renamed when it is complete.
+ * A file that has arrived is taken out of the directory of sconce-fetch, which cannot open it any
+ * more, before it is verified. Then it becomes a blob of the store, with the model's name as a
+ * second hard link. The model's directory is made below the job's directory and renamed when it is
+ * complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +64,7 @@ static int check_file(struct pull_plan *plan, struct pull_file *f, const char *p
 {
     char digest[STORE_DIGEST + 1], git[41];
     uint64_t size;
-    int r = f->growing ? store_growing_end(f->growing, progress, data, digest, &size)
+    int r = f->growing ? store_growing_end(f->growing, path, progress, data, digest, &size)
                        : STORE_GROWING_DIFFERS;
 
     if (r == STORE_GROWING_DIFFERS)
@@ -97,7 +99,8 @@ static int make_parent(const char *path, struct inf_err *reterr)
     return parent ? store_make_dirs(parent, reterr) : err_set(reterr, ENOMEM, "out of memory");
 }
 
-/* Gives a verified file its names: that of its blob, and that in the new model. */
+/* Gives a verified file its names: that of its blob, and that in the new model. An older blob of
+ * the same name may be damaged, so it is replaced. */
 static int place_file(const char *dir, const struct pull_file *f, const char *arrived,
                       const char *model, struct inf_err *reterr)
 {
@@ -111,7 +114,7 @@ static int place_file(const char *dir, const struct pull_file *f, const char *ar
     if (r < 0)
         return r;
     /* A file system without hard links stores no blobs. */
-    if (link(arrived, blob) < 0 && errno != EEXIST)
+    if (link(arrived, blob) < 0 && (errno != EEXIST || rename(arrived, blob) < 0))
         return rename(arrived, path) < 0 ? err_set(reterr, errno, "%s: %s", path, strerror(errno))
                                          : 0;
     unlink(path);
@@ -153,59 +156,94 @@ static int put_manifest(const struct pull_plan *plan, const struct str *settings
     return r;
 }
 
-/* Puts the complete model @fresh in the place of an older one, if there is one. */
+/* Puts the complete model @fresh in the place of an older one, if there is one. A directory without
+ * a manifest is no pulled model, and may hold other models, so it stays. */
 static int reveal(const char *dir, const char *fresh, const char *name, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(dir, name);
-    int r = path ? make_parent(path, reterr) : err_set(reterr, ENOMEM, "out of memory");
+    _cleanup_free_ char *old = path ? path_join(path, MODEL_MANIFEST) : NULL;
+    int r = old ? make_parent(path, reterr) : err_set(reterr, ENOMEM, "out of memory");
 
     if (r < 0)
         return r;
     if (rename(fresh, path) == 0)
         return 0;
+    if (path_is_dir(path) && !path_exists(old))
+        return err_set(reterr, EEXIST,
+                       "%s has not been pulled, so it is not replaced; choose another name", path);
     if (renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_EXCHANGE) < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
     return store_discard(dir, fresh, reterr);
 }
 
-/* If a file has not arrived, makes a hard link to its blob in the job's directory. The blob may
- * belong to another model, or to an earlier command that was interrupted after it had placed the
- * file. The process that fetches has ended, so it cannot change another model's file through the
- * link. */
-static int take_blob(const char *dir, const struct pull_file *f, const char *arrived,
-                     struct inf_err *reterr)
+/* Moves a file from the directory of sconce-fetch to @to, if it is there. Outside of its directory
+ * sconce-fetch cannot open the file again, and the kernel refuses the lease if a process still has
+ * the file open for writing. Some network file systems have no leases; there sconce-fetch must have
+ * ended. */
+static int take_arrived(const char *arrivals, const struct pull_file *f, const char *to,
+                        struct inf_err *reterr)
 {
-    _cleanup_free_ char *name = joined(STORE_BLOBS, "sha256-", f->sha256);
-    _cleanup_free_ char *blob = name ? path_join(dir, name) : NULL;
+    _cleanup_free_ char *name = joined(arrivals, f->local, ".part");
+    _cleanup_close_ int fd = -1;
+    struct stat st;
 
-    if (!blob)
+    if (!name)
         return err_set(reterr, ENOMEM, "out of memory");
+    if (rename(name, to) < 0)
+        return errno == ENOENT ? 0 : err_set(reterr, errno, "%s: %s", name, strerror(errno));
+    fd = open(to, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return err_set(reterr, errno, "%s: %s", to, strerror(errno));
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1)
+        return err_set(reterr, EBADMSG, "%s did not arrive as a file of its own", f->name);
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN)
+        return err_set(reterr, EIO, "%s is still being written", f->name);
+    return 0;
+}
+
+/* If a file has not arrived, makes a hard link to its blob in the job's directory, which
+ * sconce-fetch cannot see. The blob may belong to another model, or to an earlier command that was
+ * interrupted after it had placed the file. */
+static int take_blob(const char *blob, const char *arrived, struct inf_err *reterr)
+{
     return link(blob, arrived) < 0 ? err_set(reterr, errno, "%s: %s", blob, strerror(errno)) : 0;
 }
 
 /* Verifies and places the file @f. */
-static int install_file(const char *dir, const char *job, const char *model, struct pull_plan *plan,
-                        struct pull_file *f, void (*progress)(void *data, uint64_t bytes),
-                        void *data, struct inf_err *reterr)
+static int install_file(const char *dir, const char *job, const char *arrivals, const char *model,
+                        struct pull_plan *plan, struct pull_file *f,
+                        void (*progress)(void *data, uint64_t bytes), void *data,
+                        struct inf_err *reterr)
 {
-    _cleanup_free_ char *arrived = joined(job, f->local, f->url ? ".part" : "");
-    _cleanup_free_ char *state = joined(job, f->local, ".state");
-    int r = arrived && state ? 0 : err_set(reterr, ENOMEM, "out of memory");
+    _cleanup_free_ char *arrived = path_join(job, f->local);
+    _cleanup_free_ char *state = joined(arrivals, f->local, ".state");
+    _cleanup_free_ char *name = joined(STORE_BLOBS, "sha256-", f->sha256 ? f->sha256 : "");
+    _cleanup_free_ char *blob = name ? path_join(dir, name) : NULL;
+    bool is_blob = false;
+    int r = arrived && state && blob ? 0 : err_set(reterr, ENOMEM, "out of memory");
 
-    if (r == 0 && f->sha256 && !path_exists(arrived))
-        r = take_blob(dir, f, arrived, reterr);
+    if (r == 0 && f->url)
+        r = take_arrived(arrivals, f, arrived, reterr);
+    if (r == 0 && f->sha256 && !path_exists(arrived)) {
+        r = take_blob(blob, arrived, reterr);
+        is_blob = r == 0;
+    }
     if (r == 0 && plan->is_gguf && !f->sha256)
         r = check_weights(f, arrived, reterr);
     if (r == 0)
         r = check_file(plan, f, arrived, progress, data, reterr);
     if (r == -EBADMSG)
         unlink(arrived);
+    /* The blob is damaged. Models that have it keep their own links, and the next pull fetches it.
+     */
+    if (r == -EBADMSG && is_blob)
+        unlink(blob);
     if (r == 0 || r == -EBADMSG)
         unlink(state);
     return r < 0 ? r : place_file(dir, f, arrived, model, reterr);
 }
 
-int pull_install(const char *dir, const char *job, struct pull_plan *plan,
+int pull_install(const char *dir, const char *job, const char *arrivals, struct pull_plan *plan,
                  void (*progress)(void *data, uint64_t bytes), void *data, struct inf_err *reterr)
 {
     _cleanup_free_ char *model = path_join(job, "model"), *manifest = NULL;
@@ -216,7 +254,7 @@ int pull_install(const char *dir, const char *job, struct pull_plan *plan,
     if (r == 0)
         r = store_lock(dir, &lock, reterr);
     for (size_t i = 0; r == 0 && i < plan->n; i++)
-        r = install_file(dir, job, model, plan, &plan->files[i], progress, data, reterr);
+        r = install_file(dir, job, arrivals, model, plan, &plan->files[i], progress, data, reterr);
     if (r == 0)
         r = ollama_put_settings(model, plan, &settings, reterr);
     if (r < 0)

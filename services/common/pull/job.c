@@ -2,8 +2,10 @@
 /*
  * Runs one pull (see pull.h).
  *
- * The directory of a job has a lock. A sconce-fetch that was started for a connection has the
- * descriptor of this lock as well, so the lock is free only when that process has ended.
+ * The directory of a job has a lock, the files that have arrived, and below it a directory of its
+ * own for sconce-fetch (`arrivals`), which can open no file outside of it. A sconce-fetch that was
+ * started for a connection has the descriptor of the lock as well, so that the next pull of the
+ * same source begins only when that process has ended.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -95,20 +97,24 @@ static int make_directory(struct pull_job *job, struct inf_err *reterr)
         job->dir = NULL;
         return err_set(reterr, ENOMEM, "out of memory");
     }
-    return store_make_dirs(job->dir, reterr);
+    job->arrivals = path_join(job->dir, "fetch");
+    return job->arrivals ? store_make_dirs(job->arrivals, reterr)
+                         : err_set(reterr, ENOMEM, "out of memory");
 }
 
-/* Takes the lock of the job's directory. @wait: LOCK_NB or 0. */
-static int take_lock(struct pull_job *job, int wait, struct inf_err *reterr)
+static int take_lock(struct pull_job *job, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(job->dir, ".lock");
+    struct stat mine, named;
 
     if (!path)
         return err_set(reterr, ENOMEM, "out of memory");
     job->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (job->lock < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
-    if (flock(job->lock, LOCK_EX | wait) == 0)
+    /* The process that had the lock may have removed the directory meanwhile. */
+    if (flock(job->lock, LOCK_EX | LOCK_NB) == 0 && fstat(job->lock, &mine) == 0 &&
+        stat(path, &named) == 0 && mine.st_ino == named.st_ino)
         return 0;
     return err_set(reterr, EBUSY, "another command is pulling %s", job->source.text);
 }
@@ -124,7 +130,7 @@ int pull_job_open(struct pull_job *job, struct inf_err *reterr)
     snprintf(job->token_host, sizeof(job->token_host), "%s%s", config->pull.token_host,
              strchr(config->pull.token_host, ':') ? "" : ":443");
     r = make_directory(job, reterr);
-    return r < 0 ? r : take_lock(job, LOCK_NB, reterr);
+    return r < 0 ? r : take_lock(job, reterr);
 }
 
 int pull_job_start(struct pull_job *job, const char *socket, struct inf_err *reterr)
@@ -143,8 +149,9 @@ int pull_job_start(struct pull_job *job, const char *socket, struct inf_err *ret
         .landlock_optional = config->confinement.landlock == CONFIG_LANDLOCK_OPTIONAL,
     };
 
-    return socket ? fetcher_connect(socket, job->dir, job->lock, &settings, &job->fetcher, reterr)
-                  : fetcher_start(job->dir, &settings, &job->fetcher, reterr);
+    return socket
+               ? fetcher_connect(socket, job->arrivals, job->lock, &settings, &job->fetcher, reterr)
+               : fetcher_start(job->arrivals, &settings, &job->fetcher, reterr);
 }
 
 /* --- plans --- */
@@ -155,7 +162,7 @@ static int get_metadata(struct pull_job *job, const char *url, const char *accep
 {
     const struct pull_file file = {
         .name = "metadata", .url = url, .local = "metadata", .size = UINT64_MAX};
-    _cleanup_free_ char *path = path_join(job->dir, "metadata");
+    _cleanup_free_ char *path = path_join(job->arrivals, "metadata");
     uint64_t size;
     int r = path ? fetcher_get(job->fetcher, &file, accept, PULL_MAX_METADATA, 0, NULL, NULL, &size,
                                reterr)
@@ -278,6 +285,15 @@ static bool has_blob(const struct pull_job *job, const struct pull_file *f)
            stat(blob, &st) == 0 && (uint64_t)st.st_size == f->size;
 }
 
+/* Returns whether an earlier pull, which was interrupted, has taken the complete file @f already.
+ */
+static bool has_arrived(const struct pull_job *job, const struct pull_file *f)
+{
+    _cleanup_free_ char *path = path_join(job->dir, f->local);
+
+    return path && path_exists(path);
+}
+
 /* Checks that the files fit on the disk. Bytes that have arrived already count as free. */
 static int check_space(const struct pull_job *job, struct inf_err *reterr)
 {
@@ -290,9 +306,9 @@ static int check_space(const struct pull_job *job, struct inf_err *reterr)
         _cleanup_free_ char *part = NULL;
         struct stat st;
 
-        if (has_blob(job, &job->plan.files[i]))
+        if (has_blob(job, &job->plan.files[i]) || has_arrived(job, &job->plan.files[i]))
             needed -= MIN(needed, job->plan.files[i].size);
-        else if (asprintf(&part, "%s/%s.part", job->dir, job->plan.files[i].local) >= 0 &&
+        else if (asprintf(&part, "%s/%s.part", job->arrivals, job->plan.files[i].local) >= 0 &&
                  stat(part, &st) == 0)
             needed -= MIN(needed, (uint64_t)st.st_blocks * 512);
     }
@@ -322,7 +338,8 @@ static struct store_growing *growing_digest(const struct pull_job *job, const st
 {
     _cleanup_free_ char *part = NULL;
 
-    return asprintf(&part, "%s/%s.part", job->dir, f->local) < 0 ? NULL : store_growing_new(part);
+    return asprintf(&part, "%s/%s.part", job->arrivals, f->local) < 0 ? NULL
+                                                                      : store_growing_new(part);
 }
 
 static int fetch_all(struct pull_job *job, struct inf_err *reterr)
@@ -335,7 +352,7 @@ static int fetch_all(struct pull_job *job, struct inf_err *reterr)
         struct file_progress progress = {watch, i};
         uint64_t size = f->size;
 
-        if (!has_blob(job, f)) {
+        if (!has_blob(job, f) && !has_arrived(job, f)) {
             f->growing = growing_digest(job, f);
             r = fetcher_get(job->fetcher, f, NULL, f->size == UINT64_MAX ? PULL_LIMIT : f->size,
                             MAX(job->config->pull.connections, 1u), on_progress, &progress, &size,
@@ -363,26 +380,21 @@ int pull_job_fetch(struct pull_job *job, struct inf_err *reterr)
 
 int pull_job_finish(struct pull_job *job, struct inf_err *reterr)
 {
-    const bool is_fetched = job->fetcher != NULL;
     int r = 0;
 
-    /* A process that can still write the files must not run while they are verified. */
     job->fetcher = fetcher_stop(job->fetcher);
-    if (is_fetched) {
-        close(job->lock);
-        r = take_lock(job, 0, reterr);
-    }
-    if (r == 0 && !job->was_there)
-        r = pull_install(job->store, job->dir, &job->plan, job->watch->verified, job->watch->data,
-                         reterr);
+    if (!job->was_there)
+        r = pull_install(job->store, job->dir, job->arrivals, &job->plan, job->watch->verified,
+                         job->watch->data, reterr);
     return r < 0 ? r : store_discard(job->store, job->dir, reterr);
 }
 
 void pull_job_close(struct pull_job *job)
 {
     job->fetcher = fetcher_stop(job->fetcher);
+    free(job->arrivals);
     free(job->dir);
-    job->dir = NULL;
+    job->arrivals = job->dir = NULL;
     if (job->lock >= 0)
         close(job->lock);
     job->lock = -1;

@@ -147,7 +147,7 @@ int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *acc
 /* Compares the files of the job with their digests, and installs the model into the store @dir
  * with one rename. A file with a wrong digest is removed. @progress is called with the bytes that
  * were read. */
-int pull_install(const char *dir, const char *job, struct pull_plan *plan,
+int pull_install(const char *dir, const char *job, const char *arrivals, struct pull_plan *plan,
                  void (*progress)(void *data, uint64_t bytes), void *data, struct inf_err *reterr);
 
 /* --- job.c: one pull from its beginning to its end --- */
@@ -180,7 +180,8 @@ struct pull_job {
     struct pull_plan plan;
     bool was_there; /* nothing had to be fetched */
     /* The members below belong to job.c. */
-    char *dir; /* of the files that arrive */
+    char *dir;      /* of the job; files that have arrived are here */
+    char *arrivals; /* the only directory that sconce-fetch may write, below @dir */
     char token_host[300], hub_host[300], registry_host[300];
     struct fetcher *fetcher;
     int lock;
@@ -201,8 +202,9 @@ int pull_job_open(struct pull_job *job, struct inf_err *reterr);
 int pull_job_start(struct pull_job *job, const char *socket, struct inf_err *reterr);
 /* Finds out what to fetch, and fetches it. */
 int pull_job_fetch(struct pull_job *job, struct inf_err *reterr);
-/* Waits for the end of sconce-fetch, verifies the files and installs the model. Files that have
- * arrived stay after an error of this or an earlier step, so that the next attempt goes on. */
+/* Ends sconce-fetch, takes the files from its directory, verifies them and installs the model.
+ * Files that have arrived stay after an error of this or an earlier step, so that the next attempt
+ * goes on. */
 int pull_job_finish(struct pull_job *job, struct inf_err *reterr);
 /* Ends sconce-fetch and releases the lock. The job may be opened again. */
 void pull_job_close(struct pull_job *job);

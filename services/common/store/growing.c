@@ -116,12 +116,13 @@ void store_growing_read(struct store_growing *g, uint64_t size)
 }
 
 /* Computes the GMAC of the whole file, which nobody writes any more. A mapping saves the copy. */
-static int mac_file(struct store_growing *g, void (*progress)(void *data, uint64_t bytes),
-                    void *data, uint64_t *ret_size, uint8_t ret_tag[GROWING_TAG])
+static int mac_file(const struct store_growing *g, const char *path,
+                    void (*progress)(void *data, uint64_t bytes), void *data, uint64_t *ret_size,
+                    uint8_t ret_tag[GROWING_TAG])
 {
     struct file_map map = {0};
     EVP_CIPHER_CTX *mac = mac_new(g->key);
-    int r = mac ? file_map_open(g->path, &map, NULL) : -ENOMEM;
+    int r = mac ? file_map_open(path, &map, NULL) : -ENOMEM;
 
     if (r == 0) {
         for (uint64_t at = 0; r == 0 && at < map.size; at += GROWING_STEP) {
@@ -140,8 +141,9 @@ static int mac_file(struct store_growing *g, void (*progress)(void *data, uint64
     return r;
 }
 
-int store_growing_end(struct store_growing *g, void (*progress)(void *data, uint64_t bytes),
-                      void *data, char ret_digest[STORE_DIGEST + 1], uint64_t *ret_size)
+int store_growing_end(struct store_growing *g, const char *path,
+                      void (*progress)(void *data, uint64_t bytes), void *data,
+                      char ret_digest[STORE_DIGEST + 1], uint64_t *ret_size)
 {
     uint8_t first[GROWING_TAG], second[GROWING_TAG], digest[SHA256_BYTES];
     uint64_t size = 0;
@@ -149,7 +151,7 @@ int store_growing_end(struct store_growing *g, void (*progress)(void *data, uint
     if (g->size == 0)
         return STORE_GROWING_DIFFERS;
     store_growing_read(g, UINT64_MAX);
-    if (mac_end(g->mac, first) < 0 || mac_file(g, progress, data, &size, second) < 0)
+    if (mac_end(g->mac, first) < 0 || mac_file(g, path, progress, data, &size, second) < 0)
         return STORE_GROWING_DIFFERS;
     if (size != g->size || memcmp(first, second, GROWING_TAG) != 0)
         return STORE_GROWING_DIFFERS;

@@ -7,7 +7,7 @@
  *     NAME/manifest.yaml   a model: its manifest (common/models/manifest.h) and its files
  *     NAME/FILE            NAME may be ORG/NAME
  *     .blobs/sha256-HEX    files by content: hard links to the files of models
- *     .incoming/JOB/       files that are being fetched
+ *     .incoming/JOB/       files that have arrived; those that are being fetched are in JOB/fetch
  *     .lock                only one command changes the store at a time
  *
  * A file that several models share is stored once: each model has a hard link to it, and so has its
@@ -117,13 +117,14 @@ struct store_growing *store_growing_free(struct store_growing *g);
 /* Reads on, up to the byte @size. The caller believes that the bytes before it do not change any
  * more; if they do, store_growing_end() notices it. @g may be NULL. */
 void store_growing_read(struct store_growing *g, uint64_t size);
-/* Reads the rest when no process can write the file any more, and checks that the file has the
- * bytes that were read. Then *ret_digest is the SHA-256 of the file as text, and *ret_size is its
- * size.
+/* Reads the rest when no process can write the file any more, which is now at @path, and checks
+ * that the file has the bytes that were read. Then *ret_digest is the SHA-256 of the file as text,
+ * and *ret_size is its size.
  * @progress as for store_digest(). STORE_GROWING_DIFFERS: there is no digest, because the file was
  * changed, cannot be read, or was not read while it grew. */
-int store_growing_end(struct store_growing *g, void (*progress)(void *data, uint64_t bytes),
-                      void *data, char ret_digest[STORE_DIGEST + 1], uint64_t *ret_size);
+int store_growing_end(struct store_growing *g, const char *path,
+                      void (*progress)(void *data, uint64_t bytes), void *data,
+                      char ret_digest[STORE_DIGEST + 1], uint64_t *ret_size);
 
 /* --- manifests --- */
 

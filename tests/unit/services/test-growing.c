@@ -46,7 +46,7 @@ TEST(the_digest_is_that_of_the_whole_file)
     store_growing_read(g, CUT);
     store_growing_read(NULL, CUT);
     put(CUT, N, 0);
-    assert_int_equal(store_growing_end(g, count, &n_told, digest, &size), 0);
+    assert_int_equal(store_growing_end(g, path, count, &n_told, digest, &size), 0);
     assert_int_equal(size, N);
     assert_int_equal(n_told, N);
     assert_int_equal(store_digest(path, NULL, NULL, whole, &size, NULL), 0);
@@ -66,7 +66,8 @@ TEST(changes_of_bytes_that_were_read_are_noticed)
         put(0, N, 0);
         store_growing_read(g, CUT);
         put(places[i], places[i] + 1, 1);
-        assert_int_equal(store_growing_end(g, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
+        assert_int_equal(store_growing_end(g, path, NULL, NULL, digest, &size),
+                         STORE_GROWING_DIFFERS);
         store_growing_free(g);
         unlink(path);
     }
@@ -78,14 +79,14 @@ TEST(shorter_missing_and_unread_files_have_no_digest)
     char digest[STORE_DIGEST + 1];
     uint64_t size;
 
-    assert_int_equal(store_growing_end(g, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
+    assert_int_equal(store_growing_end(g, path, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
     put(0, N, 0);
-    assert_int_equal(store_growing_end(g, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
+    assert_int_equal(store_growing_end(g, path, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
     store_growing_read(g, CUT);
     assert_int_equal(truncate(path, CUT - 1), 0);
-    assert_int_equal(store_growing_end(g, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
+    assert_int_equal(store_growing_end(g, path, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
     unlink(path);
-    assert_int_equal(store_growing_end(g, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
+    assert_int_equal(store_growing_end(g, path, NULL, NULL, digest, &size), STORE_GROWING_DIFFERS);
     store_growing_free(g);
     store_growing_free(NULL);
 }
