@@ -59,7 +59,7 @@ def verb(suite, *args, **more):
 
 @pytest.fixture(scope="module")
 def suite(model_dir):
-    suite = Suite(model_dir, gateway=KEYS, history="  idle_timeout: 60s\n")
+    suite = Suite(model_dir, gateway=KEYS, history="  enabled: true\n  idle_timeout: 60s\n")
     assert complete(suite)[0] == 200
     assert complete(suite)[0] == 200  # its prompt is cached
     assert complete(suite, model="none")[0] == 404
@@ -142,7 +142,7 @@ def test_the_verb_draws_an_image(suite, tmp_path):
 
 
 def test_a_gateway_that_ends_sends_what_it_has(model_dir):
-    suite = Suite(model_dir, gateway=KEYS, history="  idle_timeout: 60s\n")
+    suite = Suite(model_dir, gateway=KEYS, history="  enabled: true\n  idle_timeout: 60s\n")
     assert complete(suite)[0] == 200
     suite.gateway.kill()
     suite.gateway.wait_gone()

@@ -99,8 +99,20 @@ static int make_parent(const char *path, struct inf_err *reterr)
     return parent ? store_make_dirs(parent, reterr) : err_set(reterr, ENOMEM, "out of memory");
 }
 
-/* Gives a verified file its names: that of its blob, and that in the new model. An older blob of
- * the same name may be damaged, so it is replaced. */
+/* Returns whether the blob, which another model made, has the content of the verified file. */
+static bool is_same_content(const char *blob, const char *arrived, const char *sha256)
+{
+    char digest[STORE_DIGEST + 1];
+    struct stat a, b;
+    uint64_t size;
+
+    if (stat(blob, &a) == 0 && stat(arrived, &b) == 0 && a.st_ino == b.st_ino)
+        return true;
+    return store_digest(blob, NULL, NULL, digest, &size, NULL) == 0 && strcmp(digest, sha256) == 0;
+}
+
+/* Gives a verified file its names: that of its blob, and that in the new model. A damaged blob is
+ * replaced. */
 static int place_file(const char *dir, const struct pull_file *f, const char *arrived,
                       const char *model, struct inf_err *reterr)
 {
@@ -113,8 +125,10 @@ static int place_file(const char *dir, const struct pull_file *f, const char *ar
         r = make_parent(blob, reterr);
     if (r < 0)
         return r;
+    if (path_exists(blob) && !is_same_content(blob, arrived, f->sha256))
+        unlink(blob);
     /* A file system without hard links stores no blobs. */
-    if (link(arrived, blob) < 0 && (errno != EEXIST || rename(arrived, blob) < 0))
+    if (link(arrived, blob) < 0 && errno != EEXIST)
         return rename(arrived, path) < 0 ? err_set(reterr, errno, "%s: %s", path, strerror(errno))
                                          : 0;
     unlink(path);
