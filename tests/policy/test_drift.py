@@ -47,6 +47,7 @@ keep:
   idle_timeout: 1s
   expiry: 2s
 history:
+  enabled: true
   idle_timeout: 1s
 embed:
   idle_timeout: 4s
