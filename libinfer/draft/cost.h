@@ -32,7 +32,7 @@ struct draft_cost {
     uint64_t n_steps;
 };
 
-/* What one sequence could draft. */
+/* The tokens that one sequence could draft, and the chances that they are accepted. */
 struct draft_offer {
     uint32_t n;               /* drafted tokens; 0: none */
     float chances[DRAFT_MAX]; /* that at least j + 1 tokens are accepted */

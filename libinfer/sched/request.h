@@ -44,7 +44,7 @@ struct draft {
     uint32_t n, i_class; /* i_class: as in draft/rates.h */
 };
 
-/* What a sequence needs for drafts (speculate.c). */
+/* The state of a sequence that drafts need (speculate.c). */
 struct seq_draft {
     struct suffix *own; /* the automaton of its own text; NULL: nothing is drafted */
     uint32_t n_taken;   /* the first n_taken tokens of the text are in `own`, or were left out */

@@ -31,7 +31,7 @@ static void check_random(struct rig_params params, uint32_t n_rounds)
         totals = rig_random(&params, n_rounds);
         assert_true(totals.n_accepted > totals.n_drafted / 10);
         assert_true(totals.n_accepted < totals.n_drafted * 9 / 10);
-        assert_true(totals.n_accepted > 100);
+        assert_true(totals.n_accepted > 20 * n_rounds);
     }
 }
 
