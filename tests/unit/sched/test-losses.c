@@ -148,7 +148,9 @@ TEST(a_loss_at_any_step_changes_nothing)
         params.null.lose_step = step;
         rig_init(&rig, &params);
         run_all(&rig, requests, outcomes, N);
-        assert_int_equal(rig.sched->stats.n_device_losses, 1);
+        /* The number of rows in a step depends on measured times, so a run can end before this
+         * step. */
+        assert_int_equal(rig.sched->stats.n_device_losses, null_n_steps(rig.backend) >= step);
         for (uint32_t i = 0; i < N; i++) {
             outcomes_equal(&outcomes[i], &expected[i]);
             outcome_done(&outcomes[i]);
