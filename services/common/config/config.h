@@ -174,7 +174,7 @@ struct config {
     } history;
 
     struct {
-        uint32_t max_pulls;         /* of clients, that wait or run; 8 */
+        uint32_t max_pulls;         /* pulls of clients that wait or run; 8 */
         uint64_t idle_timeout_usec; /* the service exits after this time without work; 60 s; 0:
                                        never */
     } store;
@@ -205,7 +205,8 @@ int config_apply(struct config *config, const char *name, const char *text, size
                  struct inf_err *reterr);
 /* Applies DIR/sconce.yaml and each .yaml file of DIR/sconce.d/. Missing files are not errors. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr);
-/* Reads a time such as "60s" or "10min". Returns false, and writes nothing, if @text is none. */
+/* Reads a time such as "60s" or "10min". Returns false and writes nothing if @text is not a
+ * time. */
 bool config_time(const char *text, uint64_t *ret_usec);
 /* Returns the defaults. -ENOMEM. */
 int config_new(struct config **ret_config);

@@ -26,9 +26,9 @@
  *         size: 396705472
  *         sha256: 9ab1…
  *
- * A manifest NAME.yaml gives its model the name NAME and needs a path. The manifest manifest.yaml
- * belongs to the directory that it is in: it gives the model the name of this directory, and its
- * path is the directory itself if it names no other.
+ * A manifest NAME.yaml gives its model the name NAME and needs a path. A manifest with the name
+ * manifest.yaml belongs to its directory: if it gives no other name or path, the model has the name
+ * of the directory, and its path is the directory itself.
  */
 
 #include <infer/types.h>

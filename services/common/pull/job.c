@@ -2,10 +2,10 @@
 /*
  * Runs one pull (see pull.h).
  *
- * The directory of a job has a lock, the files that have arrived, and below it a directory of its
- * own for sconce-fetch (`arrivals`), which can open no file outside of it. A sconce-fetch that was
- * started for a connection has the descriptor of the lock as well, so that the next pull of the
- * same source begins only when that process has ended.
+ * The directory of a job has a lock, the files that have arrived, and the directory `arrivals`.
+ * sconce-fetch writes to `arrivals`, and can open no file outside of it. A sconce-fetch that was
+ * started for a connection also has the descriptor of the lock, so that the next pull of the same
+ * source begins only when that sconce-fetch has ended.
  */
 #include <errno.h>
 #include <fcntl.h>
