@@ -2,10 +2,10 @@
 /*
  * Runs one pull (see pull.h).
  *
- * The directory of a job has a lock, the files that have arrived, and the directory `arrivals`.
- * sconce-fetch writes to `arrivals`, and can open no file outside of it. A sconce-fetch that was
- * started for a connection also has the descriptor of the lock, so that the next pull of the same
- * source begins only when that sconce-fetch has ended.
+ * The directory of a job has a lock, the files that have arrived, and a directory for sconce-fetch
+ * (`arrivals` in the code). sconce-fetch writes to this directory, and can open no file outside of
+ * it. A sconce-fetch that was started for a connection also has the descriptor of the lock, so that
+ * the next pull of the same source begins only when that sconce-fetch has ended.
  */
 #include <errno.h>
 #include <fcntl.h>
