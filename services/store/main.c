@@ -113,8 +113,8 @@ static int store_run(struct store_service *s, const struct options *options)
     return r < 0 ? 1 : 0;
 }
 
-/* Finds the store and enters it, because the policy allows to write in the working directory, and
- * reads files that the policy hides. */
+/* Finds the store and makes it the working directory, because the policy allows writing only there.
+ * Also reads the token and the certificates, which the policy hides later. */
 static int store_prepare(struct store_service *s, const struct options *options,
                          struct inf_err *reterr)
 {
