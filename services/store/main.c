@@ -2,8 +2,8 @@
 /*
  * sconce-store, the store service, changes the models of this machine for clients.
  *
- * It reads the configuration and the token, enters the store, confines itself, takes its socket and
- * serves.
+ * It reads the configuration and the token, makes the store its working directory, confines itself,
+ * takes its socket and serves.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -26,7 +26,7 @@
 /* The gateway keeps idle connections for a shorter time than this, so only the gateway closes
  * them. */
 #define STORE_KEEP_USEC (120 * 1000000u)
-#define STORE_THREADS   2u /* one for each lane */
+#define STORE_THREADS   2u /* one for pulls, one for other changes */
 
 static bool store_busy(void *data)
 {

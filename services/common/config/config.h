@@ -38,7 +38,8 @@ enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 #define CONFIG_PULL_MIRROR "https://huggingface.co"
 #define CONFIG_PULL_OLLAMA "https://registry.ollama.ai"
 
-/* The comments name the default of each number that is not 0 by default. */
+/* A value without an explanation in these comments, such as "16 MiB", is the default. Numbers whose
+ * comments have no such value are 0 by default. */
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in this order */
     size_t n_model_dirs;
@@ -70,7 +71,8 @@ struct config {
                                             120 s */
         uint64_t backend_timeout_usec;   /* longest time between two reads from a service; 600 s */
         uint64_t stall_timeout_usec;     /* longest time without a read by the client; 30 s */
-        uint64_t probe_interval_usec; /* time between health checks of a service that hangs; 5 s */
+        uint64_t probe_interval_usec; /* time between health checks of a service that keeps a client
+                                         waiting; 5 s */
     } gateway;
 
     struct {

@@ -285,8 +285,8 @@ static bool has_blob(const struct pull_job *job, const struct pull_file *f)
            stat(blob, &st) == 0 && (uint64_t)st.st_size == f->size;
 }
 
-/* Returns whether an earlier pull, which was interrupted, has taken the complete file @f already.
- */
+/* Returns whether an earlier, interrupted pull has moved the complete file @f to the job's
+ * directory. */
 static bool has_arrived(const struct pull_job *job, const struct pull_file *f)
 {
     _cleanup_free_ char *path = path_join(job->dir, f->local);
@@ -294,7 +294,7 @@ static bool has_arrived(const struct pull_job *job, const struct pull_file *f)
     return path && path_exists(path);
 }
 
-/* Checks that the files fit on the disk. Bytes that have arrived already count as free. */
+/* Checks that the files fit on the disk. Bytes that have arrived need no more space. */
 static int check_space(const struct pull_job *job, struct inf_err *reterr)
 {
     uint64_t needed = pull_plan_bytes(&job->plan), have;
@@ -319,7 +319,7 @@ static int check_space(const struct pull_job *job, struct inf_err *reterr)
     return 0;
 }
 
-/* Passes the progress of one file on (for fetcher_get()). */
+/* Struct file_progress is the data of the callback that fetcher_get() calls for one file. */
 struct file_progress {
     const struct pull_watch *watch;
     size_t i; /* of the file in the plan */

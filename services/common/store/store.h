@@ -10,10 +10,11 @@
  *     .incoming/JOB/       files that have arrived; those that are being fetched are in JOB/fetch
  *     .lock                only one command changes the store at a time
  *
- * A file that several models share is stored once: each model has a hard link to it, and so has its
- * blob. Confinement needs no rule for hard links: a service that may read the model directory can
- * read the file without following a link. The kernel counts the links, so there is no list of
- * references that could be wrong after a crash. A blob that no model has any more is removed.
+ * A file that several models share is stored once: its name in each model and the name of its blob
+ * are hard links to it. Confinement needs no rule for hard links: a service that may read the model
+ * directory can read the file without following a link. The kernel counts the links, so there is no
+ * list of references that could be wrong after a crash. A blob that no model has any more is
+ * removed.
  *
  * The search for models skips names that begin with a dot, so a model appears and disappears as a
  * whole, when its directory is renamed.
