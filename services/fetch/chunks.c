@@ -3,9 +3,9 @@
  * Fetches a large file in chunks over several connections (see fetch.h).
  *
  * FILE.state begins with a line that identifies the file: its size, the size of a chunk and the
- * server's ETag. If it does not match, the file is fetched anew. One character for each chunk
- * follows: '1' if all bytes of the chunk are in FILE.part. `sconce pull` reads this file as well,
- * to compute the digest of the chunks that are complete.
+ * server's ETag. If it does not match, the file is fetched again from its beginning. One character
+ * for each chunk follows: '1' if all bytes of the chunk are in FILE.part. `sconce pull` reads this
+ * file as well, to compute the digest of the chunks that are complete.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -221,7 +221,7 @@ int config_set_device(struct config *config, const char *name);
 int config_set_only_model(struct config *config, const char *name);
 /* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);
-/* Adds the existing directories of models.other_programs behind all other model directories.
+/* Adds the existing directories of models.other_programs after all other model directories.
  * config_load() does this. -ENOMEM. */
 int config_add_other_programs(struct config *config);
 /* Returns the layout of the model directory @i. */

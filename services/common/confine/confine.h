@@ -37,8 +37,8 @@ int confine_seal(struct inf_err *reterr);
 bool confine_is_outdated(void);
 
 /*
- * Returns whether Landlock is the reason why @path, which exists, cannot be opened: @path, or the
- * target of a link in it, is then outside of the paths that confine_start() allowed. If so, writes
- * a sentence that says this and what to do.
+ * Returns whether Landlock is the reason why the existing path @path cannot be opened. This is so
+ * if @path, or the target of a link in it, is outside of the paths that confine_start() allowed. If
+ * so, writes a sentence that says this and what to do.
  */
 bool confine_explain_path(const char *path, char *text, size_t size);

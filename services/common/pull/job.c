@@ -112,7 +112,7 @@ static int take_lock(struct pull_job *job, struct inf_err *reterr)
     job->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (job->lock < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
-    /* The process that had the lock may have removed the directory meanwhile. */
+    /* The process that had the lock before may have removed the directory. */
     if (flock(job->lock, LOCK_EX | LOCK_NB) == 0 && fstat(job->lock, &mine) == 0 &&
         stat(path, &named) == 0 && mine.st_ino == named.st_ino)
         return 0;

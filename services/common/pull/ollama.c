@@ -4,7 +4,7 @@
  *
  * A layer with parameters is a JSON object. Its parameters of sampling, its stop strings and its
  * context become keys of the manifest. A layer with a template is in the template language of Go,
- * which sconce does not have. It is not needed if the weights have a template of their own.
+ * which sconce does not have. This layer is not needed if the weights have a template of their own.
  * Otherwise a built-in template that has the same marks (special texts, such as "<|im_start|>") is
  * used instead.
  */

@@ -123,9 +123,9 @@ struct fetcher_settings {
 /* Starts sconce-fetch as a child process in the directory @job. */
 int fetcher_start(const char *job, const struct fetcher_settings *settings,
                   struct fetcher **ret_fetcher, struct inf_err *reterr);
-/* Connects to the socket @path, for which systemd or `sconce serve` starts one sconce-fetch for
- * each connection, and sends it the directory @job and the descriptor of its lock, which the
- * process keeps until it ends. */
+/* Connects to the socket @path, so that systemd or `sconce serve` starts a sconce-fetch for this
+ * connection. Sends it the descriptors of the directory @job and of the job's lock. The process
+ * keeps the lock until it ends. */
 int fetcher_connect(const char *path, const char *job, int lock,
                     const struct fetcher_settings *settings, struct fetcher **ret_fetcher,
                     struct inf_err *reterr);
@@ -136,9 +136,9 @@ void fetcher_hang_up(const struct fetcher *f);
  * process. Frees @f, which may be NULL. */
 struct fetcher *fetcher_stop(struct fetcher *f);
 DEFINE_CLEANUP(struct fetcher *, fetcher_stop);
-/* Fetches @file, whose bytes are then in the job's file `local`, or `local`.part with @parts > 0.
- * Meanwhile it reads the bytes for the digest file->growing, if there is one.
- * @progress may be NULL. *ret_size gets the size of the file. */
+/* Fetches @file. Its bytes are then in the job's file `local`, or in `local`.part if @parts > 0. If
+ * there is a digest file->growing, the function adds the bytes to it as they arrive. @progress may
+ * be NULL. *ret_size gets the size of the file. */
 int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *accept, uint64_t limit,
                 unsigned parts, void (*progress)(void *data, uint64_t bytes, uint64_t size),
                 void *data, uint64_t *ret_size, struct inf_err *reterr);

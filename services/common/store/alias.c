@@ -87,7 +87,7 @@ static int put_text(struct str *out, const char *text, size_t len,
     return r;
 }
 
-/* Returns whether the new text is a manifest with the new list, and is otherwise as before. */
+/* Returns whether the new text is a manifest with the new list and no other change. */
 static bool text_is_right(struct arena *arena, const struct str *text,
                           const struct model_manifest *old, const struct alias_edit *edit, size_t n)
 {

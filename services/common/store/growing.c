@@ -116,7 +116,8 @@ void store_growing_read(struct store_growing *g, uint64_t size)
     }
 }
 
-/* Computes the GMAC of the whole file, which nobody writes any more. A mapping saves the copy. */
+/* Computes the GMAC of the whole file, which nobody writes any more. The file is mapped, which
+ * avoids a copy. */
 static int mac_file(const struct store_growing *g, const char *path,
                     void (*progress)(void *data, uint64_t bytes), void *data, uint64_t *ret_size,
                     uint8_t ret_tag[GROWING_TAG])

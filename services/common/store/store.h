@@ -34,10 +34,11 @@ struct str;
 
 /* --- the directory --- */
 
-/* Finds the store. It is the first model directory if the command line chose it (@chosen), else the
- * first that exists and that this user may write. If there is none, it is a directory to be made:
- * /var/lib/sconce/models for root if the configuration has it, else the first model directory. The
- * caller frees *ret_dir. -ENOENT: the configuration names no model directory; -ENOMEM. */
+/* Finds the store. It is the first model directory if the command line names it (@chosen), else the
+ * first one that exists and that this user may write. If there is none, it is a directory that does
+ * not exist yet: /var/lib/sconce/models for root if the configuration has it, else the first model
+ * directory. The caller frees *ret_dir. -ENOENT: the configuration names no model directory;
+ * -ENOMEM. */
 int store_directory(const struct config *config, bool chosen, char **ret_dir,
                     struct inf_err *reterr);
 /* Makes @path and the missing directories above it. */
