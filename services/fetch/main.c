@@ -146,8 +146,8 @@ static int confine(bool landlock_optional, struct inf_err *reterr)
     return r < 0 ? r : confine_seal(reterr);
 }
 
-/* Receives one byte with the descriptors of the directory and of its lock, and enters the
- * directory. */
+/* Receives one byte with the descriptors of the directory and of the job's lock. Makes the
+ * directory the working directory. */
 static int enter_directory(bool *ret_landlock_optional, struct inf_err *reterr)
 {
     int fds[2];

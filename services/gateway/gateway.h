@@ -136,7 +136,7 @@ enum gw_auth {
     GW_AUTH_PASSES,
     GW_AUTH_NO_KEYS, /* the socket requires a key, and no key is configured */
     GW_AUTH_WRONG,   /* the key is missing or wrong */
-    GW_AUTH_FOREIGN, /* a web page of another origin, which sends no key and is not configured */
+    GW_AUTH_FOREIGN, /* a web page of an unknown origin sent the request without a key */
 };
 
 /* auth.c: sets own_uid and unmapped_uid; call it before confinement, which closes /proc. */

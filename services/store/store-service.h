@@ -5,8 +5,8 @@
  * The store service changes the store of models for clients: it pulls models, removes them, and
  * gives them further names.
  *
- * It has no network. For each pull it connects to the socket of sconce-fetch. systemd or `sconce
- * serve` then starts one process sconce-fetch. The service verifies and installs what this process
+ * It has no network. For each pull it connects to the socket of sconce-fetch, so that systemd or
+ * `sconce serve` starts a process sconce-fetch. The service verifies and installs what this process
  * has fetched. The thread of the event loop owns all objects. Pulls run on one thread, one after
  * the other; removals and new names run on a second thread.
  */
@@ -33,7 +33,7 @@ struct store_service {
     struct job_lane pulling, changing;
     struct pull_secrets secrets;
     char *dir;          /* the store */
-    char *fetch_socket; /* that of sconce-fetch */
+    char *fetch_socket; /* path of the socket of sconce-fetch */
     struct pull *pulls; /* pulls that wait or run */
     unsigned n_pulls, n_changes;
     struct loop_timer
@@ -48,7 +48,7 @@ struct store_request {
     struct store_service *service;
     struct http_request *http;
     char id[REQUEST_ID_SIZE];
-    struct pull *pull; /* that the client waits for; NULL: none */
+    struct pull *pull; /* the pull that the client waits for; NULL: none */
     struct store_request *next_watcher;
     bool streams; /* the client wants the progress */
     bool begun;   /* the answer has begun */
@@ -57,7 +57,7 @@ struct store_request {
     bool told_manifest;
     size_t told_files; /* files that are complete */
     uint64_t told_bytes, told_verified;
-    struct store_change *change; /* that the client waits for; NULL: none */
+    struct store_change *change; /* the change that the client waits for; NULL: none */
 };
 
 /* --- router.c --- */
