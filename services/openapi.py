@@ -4,7 +4,7 @@
 
 The routes come from the services' routes.h and from the gateway's own table. The C code of an
 endpoint has the names of the fields of its request body in arrays, with which it checks the body. This
-script reads these arrays, so the description lacks no field. The script itself only knows the types.
+script reads these arrays, so the description has every field. Only the types are in this script.
 """
 import json
 import pathlib
@@ -13,9 +13,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# Says where the names of the fields of a request body are. A key is the name of the C structure of an
-# endpoint, or the method and path of a route. names_of() explains the values. If an endpoint is not in
-# this table, its body is described as an object of unknown fields.
+# This table says where the names of the fields of a request body are. A key is the name of the C
+# structure of an endpoint, or the method and path of a route. names_of() explains the values. If an
+# endpoint is not in this table, its body is described as an object of unknown fields.
 FIELDS = {
     "api_anthropic_messages": ["anthropic-params.c:body_fields"],
     "api_anthropic_count": ["anthropic-params.c:body_fields"],

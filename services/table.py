@@ -7,7 +7,7 @@
     table.py rows                  prints service-rows.h: the rows of common/config/service-table.c
     table.py routes                prints service-routes.h: the lists of routes for the gateway
 
-A kind is a sort of names that each service has, such as "sockets", the names of its socket units. The kinds
+A kind is a group of names that each service has, such as "sockets", the names of its socket units. The kinds
 are the keys of KINDS below.
 """
 import configparser
@@ -21,7 +21,7 @@ OPTIONS = ("models", "device", "tcp-access")
 SOCKETS = ("stream", "packets")
 # The package that is always installed.
 MAIN_PACKAGE = "sconce"
-# The section of programs that are no services but have policies.
+# The section of the programs that are not services but have policies.
 PROGRAMS = "programs"
 
 
@@ -98,7 +98,7 @@ def flag(section, key):
 
 def check(section, later, programs):
     """Stops with a message if the section is wrong. @later has the names of the sections that follow it, and
-    @programs the names of the programs that are no services."""
+    @programs has the names of the programs that are not services."""
     name = section.name
     for key in section:
         if key not in KEYS:
@@ -122,7 +122,7 @@ def parse(path):
 
 
 def program_policies(path=FILE):
-    """Returns the policies of programs that are no services."""
+    """Returns the policies of the programs that are not services."""
     parser = parse(path)
     return tuple(parser[PROGRAMS]) if parser.has_section(PROGRAMS) else ()
 

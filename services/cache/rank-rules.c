@@ -3,15 +3,15 @@
  * Computes the ranks of blocks with one of several rules. A rank is the count of uses at which a
  * block is expected to be used again.
  *
- * A rule gives each block a life, measured in turnovers (a turnover is as many uses as blocks fit
- * into the store). The life is longer for a block that was used again before, shorter for a new
- * block, and longer for a block of a long chain. Each rule has a shadow, which judges it: a
- * simulated store that sees only one in 2^n blocks, chosen by name. The score of a rule counts how
- * often its shadow still has a block when the block is used. Because the sample is chosen by name,
- * it has the whole history of each of its blocks. Therefore a shadow of 1/2^n of the store's size
- * has nearly the hit ratio of the store (Waldspurger et al., "Efficient MRC construction with
- * SHARDS", FAST 2015). Evicted blocks are recognized by fingerprints, called ghosts as in 2Q and
- * ARC.
+ * A rule gives each block a life. When a block is put or used, its rank is the present count of
+ * uses plus its life. A life is measured in turnovers: if N blocks fit into the store, one turnover
+ * is N uses. The life is longer for a block that was used again before, shorter for a new block,
+ * and longer for a block of a long chain. Each rule has a shadow: a simulated store that sees only
+ * one in 2^n blocks, chosen by name. The score of the rule counts how often its shadow still has a
+ * block when the block is used. Because the sample is chosen by name, it has the whole history of
+ * each of its blocks. Therefore a shadow of 1/2^n of the store's size has nearly the hit ratio of
+ * the store (Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015). Evicted
+ * blocks are recognized by fingerprints, called ghosts as in 2Q and ARC.
  *
  * Invariant: a struct sample that is in no shadow says only that its block was seen.
  */
@@ -52,7 +52,7 @@
 #define RULE_MARGIN   1.1
 #define SCORE_HALVES  16.0
 #define LENGTH_WEIGHT (1.0 / 4096)
-/* A chain that is longer than LENGTH_MAX times the mean length is rated like a chain of that
+/* A chain that is longer than LENGTH_MAX times the mean length counts as LENGTH_MAX times the mean
  * length. */
 #define LENGTH_MAX 4.0
 

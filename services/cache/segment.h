@@ -34,7 +34,7 @@ struct segment {
     uint64_t blocks;           /* number of the records that have rows */
     uint32_t n_writes;         /* blocks being written; the file stays until this is 0 */
     bool unsaved;              /* the segment differs from its row in the index */
-    bool untidy; /* the segment may have records without rows whose space was not freed */
+    bool untidy; /* the segment may have records that have no rows and whose space was not freed */
 };
 
 /* Returns whether a block of @size bytes can be at @offset. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges addresses by the special-purpose registries of RFC 6890 (see address.h). */
+/* Decides which addresses are public, by the special-purpose registries of RFC 6890 (see
+ * address.h). */
 #include "fetch/address.h"
 
 #include <netinet/in.h>

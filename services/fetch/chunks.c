@@ -3,9 +3,9 @@
  * Fetches a large file in chunks over several connections (see fetch.h).
  *
  * FILE.state begins with a line that identifies the file: its size, the size of a chunk and the
- * server's ETag. If it does not match, the file is fetched anew. One character for each chunk
- * follows: '1' if all bytes of the chunk are in FILE.part. `sconce pull` reads this file as well,
- * to compute the digest of the chunks that are complete.
+ * server's ETag. If it does not match, the file is fetched again from its beginning. One character
+ * for each chunk follows: '1' if all bytes of the chunk are in FILE.part. `sconce pull` reads this
+ * file as well, to compute the digest of the chunks that are complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ struct chunks {
     int fd, state_fd;
     CURLM *multi;
     struct chunk_part parts[FETCH_MAX_PARTS];
-    uint64_t n_bytes;  /* that are in the file */
+    uint64_t n_bytes;  /* bytes that are in the file */
     unsigned n_failed; /* tries without a new byte */
     int status;
 };
@@ -63,7 +63,7 @@ static char *state_name(const char *file, const char *end)
     return asprintf(&name, "%s%s", file, end) < 0 ? NULL : name;
 }
 
-/* Takes over the chunks of an earlier process, if they belong to the same file. */
+/* Continues with the chunks of an earlier process, if they belong to the same file. */
 static void state_load(struct chunks *c, const char *name)
 {
     _cleanup_free_ char *text = NULL;
@@ -204,7 +204,7 @@ static int part_next(struct chunk_part *part, struct inf_err *reterr)
     return part_start(part, reterr);
 }
 
-/* Handles the end of a part's transfer. -EAGAIN: the part goes on with its chunk later. */
+/* Handles the end of a part's transfer. -EAGAIN: the part continues its chunk later. */
 static int part_ended(struct chunk_part *part, CURLcode code, struct inf_err *reterr)
 {
     struct chunks *c = part->all;

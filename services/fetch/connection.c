@@ -2,9 +2,8 @@
 /*
  * Prepares connections so that they obey the rules (see fetch.h).
  *
- * Names are resolved here, and libcurl gets the addresses. A callback checks the address of each
- * socket once more before it connects, so that nothing that libcurl does in between can evade the
- * rule.
+ * Names are resolved here, and libcurl gets the addresses. Before a socket connects, a callback
+ * checks its address again, so that nothing that libcurl does in between can evade the rules.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +24,7 @@ enum {
 
 /* The parts of a URL. */
 struct connection_url {
-    char *scheme, *host, *port; /* of libcurl */
+    char *scheme, *host, *port; /* freed with curl_free() */
 };
 
 static void url_done(struct connection_url *u)
@@ -72,7 +71,8 @@ static bool may_be_private(const struct fetch_settings *settings, const struct c
 }
 
 /* Says whether an address was refused since the last failure. libcurl reports a refused address
- * like a server that does not answer, but another try is of no use. This program has one thread. */
+ * like a server that does not answer, but another try would not help. This program has one
+ * thread. */
 static bool address_refused;
 
 /* Makes the socket of a connection, if the address is allowed (CURLOPT_OPENSOCKETFUNCTION). If

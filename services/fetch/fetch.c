@@ -78,7 +78,7 @@ static int fetch_whole(const struct fetch_settings *settings, const struct fetch
     return r;
 }
 
-/* Checks the size that the server tells, before any byte is fetched. */
+/* Checks the size that the server reports, before any byte is fetched. */
 static int check_size(const struct fetch_request *request, const struct fetch_place *place,
                       struct inf_err *reterr)
 {

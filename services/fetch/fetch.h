@@ -8,9 +8,9 @@
  * public addresses, except for hosts that the settings name; and the token only for its host.
  * Redirects are followed here and not in libcurl, so that each of them is checked.
  *
- * A large file is fetched in chunks, over several connections at a time. FILE.part has its bytes,
- * and FILE.state one character for each chunk that is complete, so that a later process goes on
- * where this one ended.
+ * A large file is fetched in chunks, over several connections at a time. FILE.part has its bytes.
+ * FILE.state has one character for each chunk, which says whether the chunk is complete, so that a
+ * later process can continue where this one ended.
  */
 
 #include <curl/curl.h>
@@ -35,14 +35,15 @@ struct fetch_settings {
     const char *certificates; /* PEM; NULL: those of the system */
 };
 
-/* One file to fetch. */
+/* Struct fetch_request describes a file to fetch. */
 struct fetch_request {
     const char *url;
     const char *file;   /* a name without slashes */
     const char *accept; /* the media types for the header Accept; NULL: any */
     uint64_t size;      /* expected bytes; UINT64_MAX: unknown */
     uint64_t limit;     /* the largest size */
-    unsigned parts;     /* connections; 0: a small file, fetched at once and anew each time */
+    unsigned parts;     /* connections; 0: a small file, which is always fetched from its beginning,
+                           over one connection */
 };
 
 struct fetch_result {
@@ -54,7 +55,7 @@ struct fetch_result {
  * unknown). */
 typedef void (*fetch_progress)(void *data, uint64_t bytes, uint64_t size);
 
-/* Where a request arrived after its redirects. */
+/* Struct fetch_place describes the file to which the redirects of a request led. */
 struct fetch_place {
     char *url;
     char etag[128];  /* "": none */
@@ -66,16 +67,16 @@ struct fetch_place {
 
 /* --- connection.c --- */
 
-/* Prepares a handle for one hop to @url: scheme, address, token, certificates. The caller frees
- * *ret_headers after the transfer. @range is "FIRST-LAST", or NULL. -EPERM: the rules forbid the
- * URL or its address; -EHOSTUNREACH: the name has no address. */
+/* Prepares a handle for one request to @url, without its redirects: scheme, address, token,
+ * certificates. The caller frees *ret_headers after the transfer. @range is "FIRST-LAST", or NULL.
+ * -EPERM: the rules forbid the URL or its address; -EHOSTUNREACH: the name has no address. */
 int connection_prepare(CURL *easy, const struct fetch_settings *settings, const char *url,
                        const char *accept, const char *range, struct curl_slist **ret_headers,
                        struct inf_err *reterr);
 /* Explains why a transfer failed. Returns -EAGAIN if another try may succeed, else another negative
  * errno value. */
 int connection_failed(CURL *easy, CURLcode code, struct inf_err *reterr);
-/* Explains a status that is no success, with the same results as connection_failed(). */
+/* Explains a status other than success. Returns what connection_failed() returns. */
 int connection_refused(long status, const char *url, struct inf_err *reterr);
 
 /* --- locate.c --- */
@@ -88,7 +89,7 @@ typedef bool (*locate_body)(void *data, const void *bytes, size_t n);
  * temporary errors. The caller frees ret_place->url, also after a failure. */
 int locate(const struct fetch_settings *settings, const struct fetch_request *request,
            locate_body body, void *data, struct fetch_place *ret_place, struct inf_err *reterr);
-/* Waits before try @n (from 1 on), at least for @seconds. */
+/* Waits before try @n (counted from 1), for at least @seconds. */
 void locate_wait(unsigned n, unsigned seconds);
 
 /* --- chunks.c --- */

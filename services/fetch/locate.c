@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows redirects to a file, and learns its size (see fetch.h). */
+/* Follows redirects to a file, and finds out its size (see fetch.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "core/err.h"
 #include "fetch/fetch.h"
 
-/* One request, while its answer arrives. */
+/* Struct locate_hop is a request whose answer arrives. A hop is a request without the redirects
+ * that follow. */
 struct locate_hop {
     CURL *easy;
     struct fetch_place *place;
@@ -34,7 +35,7 @@ static const char *header_value(const char *line, size_t n, const char *name, si
     return line;
 }
 
-/* Reads digits; false if there is anything else, or too many. */
+/* Reads a number. False: @text has other characters than digits, or too many digits. */
 static bool read_digits(const char *text, size_t n, uint64_t *ret)
 {
     uint64_t value = 0;
@@ -86,7 +87,8 @@ static size_t on_body(char *bytes, size_t one, size_t n, void *data)
     curl_easy_getinfo(hop->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status < 200 || status > 299)
         return one * n;
-    /* A server without ranges sends the whole file; its first bytes are enough to know this. */
+    /* A server that does not send parts sends the whole file. The transfer ends with the first
+     * bytes, because they are enough to know this. */
     if (!hop->body)
         return status == 206 ? one * n : CURL_WRITEFUNC_ERROR;
     return hop->body(hop->data, bytes, one * n) ? one * n : CURL_WRITEFUNC_ERROR;

@@ -3,17 +3,17 @@
  * sconce-fetch fetches files for `sconce pull` and for sconce-store. It is the only program of
  * sconce that may connect to other machines. Each process does one job.
  *
- * `sconce pull` starts it as a child, in its part of the directory of the job. For sconce-store,
- * systemd or `sconce serve` starts it with a connection as standard input and output; the first
- * byte that comes through the connection has two descriptors with it, that of the directory and
- * that of the job's lock. The byte is 'o' if Landlock is optional. The lock stays open until the
- * process ends.
+ * `sconce pull` starts it as a child process, in a directory for the files of one job (JOB/fetch,
+ * see common/store/store.h). For sconce-store, systemd or `sconce serve` starts it, with a
+ * connection as standard input and output. The first byte from the connection is 'o' if Landlock is
+ * optional. It comes with two descriptors: that of this directory, and that of the job's lock,
+ * which stays open until the process ends.
  *
- * Its part of the directory of the job is its working directory, and the only one that it may
- * write. The first line of its standard input is an object with the settings: token, token_host,
- * private_hosts, proxy and certificates. Each further line asks for a file: url, file, accept,
- * size, limit and parts. For each file it writes lines {"bytes": N, "size": N} and then {"done":
- * true, "bytes": N} or {"error": TEXT, "status": N}. The program ends when its input ends.
+ * This directory is its working directory, and the only one in which it may write. The first line
+ * of its standard input is an object with the settings: token, token_host, private_hosts, proxy and
+ * certificates. Each further line asks for a file: url, file, accept, size, limit and parts. For
+ * each file it writes lines {"bytes": N, "size": N} and then {"done": true, "bytes": N} or
+ * {"error": TEXT, "status": N}. The program ends when its input ends.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -32,7 +32,7 @@
 #include "fetch/fetch.h"
 
 enum {
-    LINE_BYTES = 4 << 20, /* of one line of the input */
+    LINE_BYTES = 4 << 20, /* bytes of one line of the input */
 };
 
 static void put(json_t *object)
@@ -40,7 +40,7 @@ static void put(json_t *object)
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 
     json_decref(object);
-    /* Nobody reads the answers any more, so the job is over. */
+    /* If nobody reads the answers any more, the job is over. */
     if (text && (puts(text) < 0 || fflush(stdout) != 0))
         _exit(0);
     free(text);
@@ -130,7 +130,7 @@ static void serve_request(const struct fetch_settings *settings, const json_t *o
         put(json_pack("{s:b, s:I}", "done", 1, "bytes", (json_int_t)result.size));
 }
 
-/* Applies the policy. Everything that loads files or libraries runs before. */
+/* Applies the policy. Everything that loads files or libraries must run before it. */
 static int confine(bool landlock_optional, struct inf_err *reterr)
 {
     _cleanup_(config_freep) struct config *config = NULL;
@@ -146,8 +146,8 @@ static int confine(bool landlock_optional, struct inf_err *reterr)
     return r < 0 ? r : confine_seal(reterr);
 }
 
-/* Receives one byte with the descriptors of the directory and of its lock, and enters the
- * directory. */
+/* Receives one byte with the descriptors of the directory and of the job's lock. Makes the
+ * directory the working directory. */
 static int enter_directory(bool *ret_landlock_optional, struct inf_err *reterr)
 {
     int fds[2];
@@ -191,7 +191,7 @@ static int serve(char *line)
 
     if (!first)
         return 1;
-    /* The token and the certificates are in the object, and nowhere else any more. */
+    /* From here on, only the object has the token and the certificates. */
     explicit_bzero(line, LINE_BYTES);
     read_settings(first, &settings);
     while ((object = read_line(line))) {

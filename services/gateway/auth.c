@@ -4,11 +4,11 @@
  *
  * File permissions guard the unix socket, so its requests need no key by default. TCP has no
  * permissions, so its requests need a key by default. If a socket needs no key, any web page in a
- * browser on this machine can send requests, over TCP or through a port that leads to the unix
- * socket, and can read the answers if the page's host name resolves to the gateway's address.
- * Requests of web pages have an Origin header; without a key they are accepted only from the
- * gateway's own page, and from origins that the configuration names. Clients send a key as
- * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
+ * browser on this machine can send requests to it: over TCP, or through a port that is forwarded to
+ * the unix socket. The page can read the answers if its host name resolves to the gateway's
+ * address. Requests of web pages have an Origin header. If such a request has no key, it is
+ * accepted only from the gateway's own page and from origins that the configuration names. Clients
+ * send a key as `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).
  *
  * A known key counts on every socket: the request gets the key's rights and the key's tenant (the
  * owner of cached prompts, see gateway.h). An unknown key is ignored where no key is required,

@@ -20,9 +20,9 @@ static bool cors_allows(const struct config *config, struct http_text origin, bo
     return false;
 }
 
-/* Returns whether @host is "localhost" or an address, with or without a port. No other name proves
- * anything: the owner of a domain can make its name resolve to the gateway's address after a page
- * was loaded (DNS rebinding). */
+/* Returns whether @host is "localhost" or an address, with or without a port. Other names are not
+ * accepted, because the owner of a domain can make its name resolve to the gateway's address after
+ * a page was loaded (DNS rebinding). */
 static bool cors_is_address(struct http_text host)
 {
     static const char local[] = "localhost", digits[] = "0123456789.";

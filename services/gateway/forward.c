@@ -3,10 +3,10 @@
  * Forwards requests to services, and their answers to clients.
  *
  * Answers with status 200 are streamed, no faster than the client reads. Other answers are short
- * and are forwarded in one piece. HTTP alone tells whether an answer is complete. If a stream of
- * events is incomplete because of a crash or an error, the gateway breaks off the transfer to the
- * client. Before that it sends an error event in the format of the API, if the service did not send
- * one.
+ * and are forwarded in one piece. The gateway knows only from the framing of HTTP (Content-Length
+ * or the last chunk) whether an answer is complete. If a stream of events is incomplete because of
+ * a crash or an error, the gateway breaks off the transfer to the client. Before that it sends an
+ * error event in the format of the API, if the service did not send one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -46,8 +46,8 @@ static void forward_copy(char *out, size_t size, struct http_text value)
     snprintf(out, size, "%.*s", (int)MIN(value.len, size - 1), value.data);
 }
 
-/* Notes whether the answer says that another service has the model (common/wire/elsewhere.h). A
- * request is sent on only once. */
+/* Records whether the answer says that another service has the model (common/wire/elsewhere.h). A
+ * request is sent to another service only once. */
 static void forward_look_elsewhere(struct gw_request *r, int status,
                                    const struct http_header *headers, size_t n_headers)
 {
@@ -72,8 +72,9 @@ static void forward_head(void *user, int status, const struct http_header *heade
 
     gw_liveness_leave(r);
     forward_look_elsewhere(r, status, headers, n_headers);
-    /* The body of the request is no longer needed, because a call is not retried after the head of
-     * an answer came, unless another service gets the request. */
+    /* A call is not retried after the head of an answer arrived, so the body of the request is no
+     * longer needed. If the request is sent to another service, that service still needs the
+     * body. */
     if (!r->answered && !r->is_elsewhere)
         http_request_drop_body(r->http);
     r->status = status;

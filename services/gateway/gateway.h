@@ -35,8 +35,8 @@ enum gw_failure {
     GW_N_FAILURES,
 };
 
-/* Holds the requests that wait for the first byte from one service, and the health check of that
- * service. */
+/* Struct gw_liveness has the requests that wait for the first byte from one service, and the health
+ * check of that service. */
 struct gw_liveness {
     struct gateway *gateway;
     enum service_backend target;
@@ -46,7 +46,7 @@ struct gw_liveness {
     unsigned n_failed; /* consecutive health checks without an answer */
 };
 
-/* Collects the numbers of requests for the history service (common/wire/history.h). */
+/* Struct gw_history has the numbers of requests for the history service (common/wire/history.h). */
 struct gw_history {
     struct gateway *gateway;
     struct history_counts counts; /* requests that no service answered */
@@ -136,7 +136,7 @@ enum gw_auth {
     GW_AUTH_PASSES,
     GW_AUTH_NO_KEYS, /* the socket requires a key, and no key is configured */
     GW_AUTH_WRONG,   /* the key is missing or wrong */
-    GW_AUTH_FOREIGN, /* a web page of another origin, which sends no key and is not configured */
+    GW_AUTH_FOREIGN, /* a web page of an unknown origin sent the request without a key */
 };
 
 /* auth.c: sets own_uid and unmapped_uid; call it before confinement, which closes /proc. */
@@ -180,7 +180,8 @@ void gw_liveness_leave(struct gw_request *r);
 void gw_history_init(struct gateway *gateway);
 /* Ends the call in progress and frees everything. */
 void gw_history_done(struct gateway *gateway);
-/* Notes that a service answered a request, so that its rows are collected soon. */
+/* Records that a service answered a request, so that the rows of this service are collected
+ * soon. */
 void gw_history_note(struct gateway *gateway, enum service_backend target);
 /* Counts a request that has ended, if no service counts it. */
 void gw_history_count(struct gw_request *r);

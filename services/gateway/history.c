@@ -2,8 +2,8 @@
 /*
  * Collects the numbers of requests from the services, and sends them to the history service.
  *
- * This happens a few seconds after requests ended, on connections of its own, so no request waits
- * for it. Rows that cannot be sent are kept up to a limit and then dropped.
+ * The gateway does this a few seconds after requests ended, on separate connections, so no request
+ * waits for it. Rows that cannot be sent are kept up to a limit; rows beyond the limit are dropped.
  */
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void history_body(void *user, const char *data, size_t len)
         h->status = 0;
 }
 
-/* Appends rows to those that will be sent, as far as there is room. */
+/* Appends rows to those that will be sent, and drops rows for which there is no room. */
 static void history_append(struct gw_history *h, const void *rows, size_t len)
 {
     if (len % sizeof(struct history_row) != 0 || h->rows.len + len > HISTORY_MAX_BYTES ||
@@ -122,8 +122,8 @@ static void history_schedule(struct gw_history *h)
                        service_is_draining(service) ? HISTORY_HURRY_USEC : HISTORY_EACH_USEC);
 }
 
-/* Ends a round. Rows that could not be sent are tried again in the next round, and dropped if the
- * gateway is about to end. */
+/* Ends a round. Rows that could not be sent are kept for the next round, or dropped if the gateway
+ * is about to end. */
 static void history_finish(struct gw_history *h)
 {
     struct service *service = h->gateway->service;
@@ -136,7 +136,7 @@ static void history_finish(struct gw_history *h)
 }
 
 /* Asks the next service that answered requests; after the last one sends all rows. A service that
- * exited or failed has no rows, and asking would start it. */
+ * exited or failed is not asked: it has no rows, and the request would start it. */
 static void history_go_on(struct gw_history *h)
 {
     unsigned target = h->target;

@@ -20,9 +20,9 @@
 /* The gateway closes connections to services that were idle for this time, before the services
  * close them. */
 #define GATEWAY_KEEP_USEC (5 * 1000000u)
-/* The C library returns larger blocks, which hold bodies, to the system when they are freed. If
- * this limit were not set, the C library would raise it when the first body is freed, and then keep
- * the memory of later bodies. */
+/* Blocks of memory that are larger than this, such as those of bodies, go back to the system when
+ * they are freed. If this limit were not set, the C library would raise it when the first body is
+ * freed, and would then keep the memory of later bodies. */
 #define GATEWAY_LARGE_BLOCK (256 * 1024)
 
 /* Returns how many bytes all bodies together may take: enough for at least one body of the largest

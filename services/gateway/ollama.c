@@ -26,11 +26,11 @@ void gw_ollama_version(struct gw_request *r)
 
 /* Asks @target and all services after it for their loaded models, one after the other. If a service
  * reported that it has no model loaded, it is asked again only after it was called for something
- * else, because the question alone could start it. */
+ * else, because asking could start it. */
 static void loaded_ask(struct gw_request *r, unsigned target);
 
-/* Returns whether the service had no model when it was asked, and was not called since. A call in
- * progress may have loaded one. */
+/* Returns whether the service had no model when it was asked, and has not been called since then.
+ * If a call is in progress, returns false, because the service may have loaded a model since. */
 static bool has_surely_none(const struct gateway *gateway, unsigned target)
 {
     return gateway->has_no_models[target] && gateway->n_forwarded[target] == 0;

@@ -14,7 +14,8 @@
 #include "page-files.h"
 
 /* The rules for the browser: the page loads only its own files, sends requests only to this
- * gateway, runs no script within the HTML, makes no HTML from text, and is shown in no frame. */
+ * gateway, runs no script within the HTML, never makes HTML from text, and is not shown in a
+ * frame. */
 static const char *const page_headers[][2] = {
     {"content-security-policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -57,7 +58,8 @@ static bool page_split(struct http_text *rest, char separator, struct http_text 
     return true;
 }
 
-/* Returns whether @item is the word @word of a list such as Accept, without the weight 0. */
+/* Returns whether @item, an item of a list such as that in Accept, is the word @word and does not
+ * have the weight 0. */
 static bool page_item_names(struct http_text item, const char *word)
 {
     struct http_text part;
@@ -76,7 +78,7 @@ static bool page_item_names(struct http_text item, const char *word)
     return true;
 }
 
-/* Returns whether the header @name is a list that has @word. */
+/* Returns whether the list in the header @name has the word @word. */
 static bool page_header_names(const struct gw_request *r, const char *name, const char *word)
 {
     struct http_text list, item;

@@ -14,7 +14,7 @@
 struct config;
 struct service;
 
-/* The structure that the handlers of requests get. */
+/* Struct history is what the handlers of requests get. */
 struct history {
     const struct config *config;
     struct service *service;

@@ -19,7 +19,7 @@
 #define LEDGER_VERSION     1
 #define LEDGER_DAY         86400
 #define LEDGER_HOUR        3600
-/* Rows that are older than this are joined to rows of an hour. */
+/* Rows that are older than this are joined into rows of whole hours. */
 #define LEDGER_MINUTES (2 * LEDGER_DAY)
 #define LEDGER_PAGE    4096u
 
@@ -225,7 +225,7 @@ int ledger_add(struct ledger *l, const struct history_row *rows, size_t n, int64
 {
     int r, dropped = 1;
 
-    /* Upkeep needs room for a moment; if there is none, the oldest rows make room first. */
+    /* Upkeep itself needs some space. If there is none, the oldest rows are deleted first. */
     while ((r = ledger_upkeep(l, now)) == -ENOSPC && (dropped = ledger_drop_day(l)) > 0)
         continue;
     if (r < 0)

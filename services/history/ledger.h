@@ -5,8 +5,8 @@
  * The ledger is the file with the numbers of all requests, a database of SQLite.
  *
  * It has one row for each minute, service, model and API key. Rows that are older than two days are
- * joined to rows of whole hours. Rows older than the retention are deleted. If the file reaches its
- * largest size, the rows of its oldest day are deleted until there is room.
+ * joined into rows of whole hours. Rows older than the retention are deleted. If the file reaches
+ * its largest size, the rows of its oldest day are deleted until there is room.
  *
  * One thread uses a ledger. Functions return 0 or a negative errno.
  */
@@ -32,7 +32,7 @@ DEFINE_CLEANUP(struct ledger *, ledger_free);
  * permit. -ENOSPC: the limits leave no room at all. */
 int ledger_add(struct ledger *ledger, const struct history_row *rows, size_t n, int64_t now);
 
-/* The names by which rows can be told apart. */
+/* The names by which rows are distinguished. */
 enum ledger_by {
     LEDGER_BY_SERVICE = 1,
     LEDGER_BY_MODEL = 2,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce-history, the process that keeps the numbers of requests.
+ * Runs sconce-history, the process that keeps the numbers of requests.
  *
  * It reads the configuration, confines itself, opens its file and serves.
  */
@@ -24,7 +24,7 @@
 #define HISTORY_MAX_CONNECTIONS 256
 
 /* Makes the directory of the file, and missing directories above it. Must run before the Landlock
- * rules apply. Ignores errors, because opening the file fails after them. */
+ * rules apply. Ignores errors, because opening the file then fails and reports an error. */
 static void history_prepare_directory(const struct options *options)
 {
     _cleanup_free_ char *dir =

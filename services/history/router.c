@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leads requests to their handlers: rows of the gateway, health and metrics. */
+/* Passes requests to their handlers: rows of the gateway, health and metrics. */
 #include <errno.h>
 #include <time.h>
 

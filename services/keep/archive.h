@@ -97,7 +97,7 @@ int archive_add_item(struct archive *a, const char *tenant, int64_t key,
 int archive_find(struct archive *a, const char *tenant, enum archive_kind kind, const char *id,
                  struct archive_entry *ret_entry);
 void archive_entry_done(struct archive_entry *entry);
-/* Notes that an entry was used now. The time until it expires begins again. */
+/* Records that an entry was used now. Its time until it expires starts again. */
 int archive_touch(struct archive *a, int64_t key);
 /* Deletes an entry and its items. */
 int archive_delete(struct archive *a, int64_t key);

@@ -25,7 +25,7 @@ struct keep {
     const struct config *config;
     struct service *service;
     struct loop *loop;
-    struct archive *archive; /* NULL: the archive cannot be used; `problem` tells why */
+    struct archive *archive; /* NULL: the archive cannot be used; `problem` says why */
     char problem[INF_ERR_BYTES];
     struct loop_timer expiry; /* fires when the next entry expires */
     struct keep_listener {

@@ -32,7 +32,8 @@ static bool keep_is_on_disk(const struct options *options)
 }
 
 /* Makes the directory of the archive, and missing directories above it. Must run before the
- * Landlock rules apply. Ignores errors, because opening the archive fails after them. */
+ * Landlock rules apply. Ignores errors, because opening the archive then fails and reports an
+ * error. */
 static void keep_prepare_directory(const struct options *options)
 {
     _cleanup_free_ char *dir = keep_is_on_disk(options) ? config_keep_dir() : NULL;

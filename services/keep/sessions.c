@@ -15,7 +15,7 @@
 #include "common/wire/keep-protocol.h"
 #include "keep/keep.h"
 
-/* The largest number of connections. The chat service has fewer. If one more comes, the oldest
+/* The largest number of connections. The chat service opens fewer. If there is one more, the oldest
  * connection is closed. */
 #define SESSIONS_MAX 256
 

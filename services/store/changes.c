@@ -2,9 +2,9 @@
 /*
  * Answers DELETE /api/delete and POST /api/copy.
  *
- * A change waits on its thread until no command and no pull changes the store. The name of a model,
- * and the source from which it was pulled, stand for the model; a further name that somebody gave
- * it is removed alone. A copy is a further name.
+ * A change waits on its thread until no command and no pull changes the store. A copy is an alias
+ * of the model. DELETE removes the model if the request gives its name or the source from which it
+ * was pulled. If the request gives an alias, only the alias is removed.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,13 +24,13 @@
 #include "store/store-service.h"
 
 enum {
-    CHANGES_MAX = 64, /* that wait */
+    CHANGES_MAX = 64, /* changes that wait */
 };
 
 struct store_change {
     struct job job; /* the first member */
     struct store_service *service;
-    struct store_request *request; /* NULL: the client has left */
+    struct store_request *request; /* NULL: the client left */
     char *name, *copy;             /* copy NULL: the model is removed */
     int result;
     struct inf_err err;

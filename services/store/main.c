@@ -2,8 +2,8 @@
 /*
  * sconce-store, the store service, changes the models of this machine for clients.
  *
- * It reads the configuration and the token, enters the store, confines itself, takes its socket and
- * serves.
+ * It reads the configuration and the token, makes the store its working directory, confines itself,
+ * takes its socket and serves.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -26,7 +26,7 @@
 /* The gateway keeps idle connections for a shorter time than this, so only the gateway closes
  * them. */
 #define STORE_KEEP_USEC (120 * 1000000u)
-#define STORE_THREADS   2u /* one for each lane */
+#define STORE_THREADS   2u /* one for pulls, one for other changes */
 
 static bool store_busy(void *data)
 {
@@ -113,8 +113,8 @@ static int store_run(struct store_service *s, const struct options *options)
     return r < 0 ? 1 : 0;
 }
 
-/* Finds the store and enters it, because the policy allows to write in the working directory, and
- * reads files that the policy hides. */
+/* Finds the store and makes it the working directory, because the policy allows writing only there.
+ * Also reads the token and the certificates, which the policy hides later. */
 static int store_prepare(struct store_service *s, const struct options *options,
                          struct inf_err *reterr)
 {

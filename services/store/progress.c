@@ -12,8 +12,8 @@
 
 enum {
     PROGRESS_STEP_MSEC = 100,
-    PROGRESS_PATIENCE_STEPS = 300, /* for the end of an earlier pull of the same model */
-    PROGRESS_DIGITS = 12,          /* of a digest that are shown, as Ollama does */
+    PROGRESS_PATIENCE_STEPS = 300, /* steps until an earlier pull of the model must have ended */
+    PROGRESS_DIGITS = 12,          /* digits of a digest that clients see, as with Ollama */
 };
 
 struct progress {
@@ -24,7 +24,7 @@ struct progress {
     pthread_mutex_t lock; /* guards the members below */
     struct progress_now now;
     struct progress_file *files; /* [now.n_files] */
-    struct fetcher *fetcher;     /* that progress_stop() may end */
+    struct fetcher *fetcher;     /* the process that progress_stop() may end */
     bool stopped;
 };
 
@@ -48,7 +48,7 @@ static void on_planned(void *data, const struct pull_plan *plan)
     struct progress *p = data;
     struct progress_file *files = NEW(struct progress_file, plan->n);
 
-    /* Without memory the pull goes on, and its files are not told. */
+    /* If memory is short, the pull continues, but clients do not see its files. */
     for (size_t i = 0; files && i < plan->n; i++)
         file_describe(&plan->files[i], &files[i]);
     pthread_mutex_lock(&p->lock);
@@ -159,7 +159,7 @@ int progress_run(struct progress *p, struct inf_err *reterr)
     if (!is_stopped(p))
         r = run_job(p, reterr);
     if ((r < 0 || p->now.phase == PROGRESS_MANIFEST) && is_stopped(p))
-        r = err_set(reterr, ECANCELED, "the pull was stopped; pull again to go on");
+        r = err_set(reterr, ECANCELED, "the pull was stopped; pull again to continue");
     pull_job_close(&p->job);
     return r;
 }

@@ -17,17 +17,17 @@ struct progress_file {
 };
 
 enum progress_phase {
-    PROGRESS_WAITING,   /* for other pulls */
+    PROGRESS_WAITING,   /* waits for other pulls */
     PROGRESS_MANIFEST,  /* finds out which files the model has */
-    PROGRESS_FETCHING,  /* the file `at` */
-    PROGRESS_VERIFYING, /* all files have arrived */
+    PROGRESS_FETCHING,  /* fetches the file `at` */
+    PROGRESS_VERIFYING, /* verifies the files, which have all arrived */
 };
 
 struct progress_now {
     enum progress_phase phase;
     size_t n_files;               /* 0: not known yet */
     size_t at;                    /* files that have arrived */
-    uint64_t bytes;               /* of the file `at` that have arrived */
+    uint64_t bytes;               /* bytes of the file `at` that have arrived */
     uint64_t verified, to_verify; /* bytes of all files */
 };
 
@@ -40,12 +40,12 @@ int progress_new(const struct config *config, const struct pull_secrets *secrets
 /* May be called when progress_run() does not run. */
 struct progress *progress_free(struct progress *p);
 
-/* Pulls the model; called once, on a thread. -ECANCELED: progress_stop() was called in time. */
+/* Pulls the model; called once, on a thread. -ECANCELED: progress_stop() stopped the pull. */
 int progress_run(struct progress *p, struct inf_err *reterr);
 
 /* The functions below may be called on any thread. */
 
-/* Stops the pull. A pull that verifies files already goes on to its end. */
+/* Stops the pull. A pull that is already verifying its files continues to its end. */
 void progress_stop(struct progress *p);
 void progress_read(struct progress *p, struct progress_now *ret);
 /* Returns the file @i < n_files. It does not change any more. */

@@ -3,9 +3,9 @@
  * Answers POST /api/pull.
  *
  * Clients that pull the same model share one pull. The answer is a stream of JSON objects, one in
- * each line, as Ollama sends it; with "stream": false it is one object at the end. Such an answer
- * may take hours, so after a minute the service sends its head and then, from time to time, a
- * space, which JSON allows before a value.
+ * each line, as Ollama sends it. If the request has "stream": false, the answer is one object,
+ * which is sent when the pull ends. Such an answer may take hours, so the service sends its head
+ * after a minute, and a space after each further minute. JSON allows spaces before a value.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,10 +22,10 @@
 #include "store/store-service.h"
 
 #define PULLS_TICK_USEC  (200 * 1000u)
-#define PULLS_QUIET_USEC (60 * 1000000u) /* without a byte in an answer that is no stream */
+#define PULLS_QUIET_USEC (60 * 1000000u) /* between spaces in an answer without a stream */
 #define PULLS_WINDOW     ((size_t)64 * 1024)
 
-/* A pull, with the clients that wait for it. */
+/* Struct pull is a pull, with the clients that wait for it. */
 struct pull {
     struct job job; /* the first member */
     struct store_service *service;
@@ -38,7 +38,7 @@ struct pull {
     struct pull *prev, *next;
 };
 
-/* --- what clients are told --- */
+/* --- progress for clients --- */
 
 static int put_status(struct str *out, const char *status)
 {
@@ -103,7 +103,8 @@ static int put_news(struct pull *pull, struct store_request *r, struct str *out)
     return e;
 }
 
-/* Begins the answer. A client that wants no stream gets its head only when the answer is late. */
+/* Begins the answer. If the client does not want a stream, this is done only when the pull takes
+ * long. */
 static void answer_begin(struct store_request *r)
 {
     if (r->begun)
@@ -113,7 +114,7 @@ static void answer_begin(struct store_request *r)
                         UINT64_MAX);
 }
 
-/* Tells a client the news. */
+/* Sends a client the progress that it does not know yet. */
 static void watcher_tell(struct pull *pull, struct store_request *r)
 {
     _cleanup_str_ struct str out = {0};
@@ -144,7 +145,7 @@ void pulls_tick(struct loop_timer *timer)
         loop_timer_set(service_loop(s->service), timer, PULLS_TICK_USEC);
 }
 
-/* Ends a stream with the last words. */
+/* Sends the last objects of a stream, and ends it. */
 static void watcher_end_stream(struct pull *pull, struct store_request *r)
 {
     _cleanup_str_ struct str out = {0};
@@ -177,7 +178,7 @@ static void watcher_end(struct pull *pull, struct store_request *r)
     } else if (!r->begun) {
         http_respond(r->http, 200, "application/json", done, sizeof(done) - 1);
     } else if (pull->result < 0 || http_response_write(r->http, done, sizeof(done) - 1) < 0) {
-        /* The status 200 is sent already, so only a broken transfer tells of the error. */
+        /* The status 200 was already sent, so only a broken transfer can show the error. */
         http_response_abort(r->http, NULL, 0);
     } else {
         http_response_end(r->http);
@@ -306,7 +307,7 @@ static int read_request(struct store_request *r, json_t **ret_body, struct pull_
     e = e < 0 ? e : field_bool(body, "insecure", &insecure, problem);
     if (e >= 0 && insecure)
         e = problem_set(problem, 400, "unsupported_value", "insecure",
-                        "Models are fetched from servers with certificates alone.");
+                        "Models are fetched only from servers with certificates.");
     if (e >= 0 && pull_source_read_name(name, ret_source, &err) < 0)
         e = problem_set(problem, 400, "invalid_model", "model", "%s", err.text);
     if (e < 0) {

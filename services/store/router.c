@@ -103,7 +103,7 @@ static bool refuse_changes(struct store_request *r)
 
     if (s->config->only_model) {
         api_error_send(r->http, 501, "not_implemented", NULL, 0,
-                       "This server offers one model alone, so clients cannot change its models.");
+                       "This server offers only one model, so clients cannot change its models.");
         return true;
     }
     if (service_is_draining(s->service)) {

@@ -5,10 +5,10 @@
  * The store service changes the store of models for clients: it pulls models, removes them, and
  * gives them further names.
  *
- * It has no network. For each pull it connects to the socket of sconce-fetch, for which systemd or
- * `sconce serve` starts one process, and verifies and installs what that process has fetched. The
- * thread of the event loop owns all objects. Pulls run on a thread of their own, one after the
- * other; removals and names run on a second one.
+ * It has no network. For each pull it connects to the socket of sconce-fetch, so that systemd or
+ * `sconce serve` starts a process sconce-fetch. The service verifies and installs what this process
+ * has fetched. The thread of the event loop owns all objects. Pulls run on one thread, one after
+ * the other; removals and new names run on a second thread.
  */
 
 #include <jansson.h>
@@ -33,8 +33,8 @@ struct store_service {
     struct job_lane pulling, changing;
     struct pull_secrets secrets;
     char *dir;          /* the store */
-    char *fetch_socket; /* of sconce-fetch */
-    struct pull *pulls; /* that wait or run */
+    char *fetch_socket; /* path of the socket of sconce-fetch */
+    struct pull *pulls; /* pulls that wait or run */
     unsigned n_pulls, n_changes;
     struct loop_timer
         tick; /* tells the clients of pulls what happened; set while there are pulls */
@@ -43,21 +43,21 @@ struct store_service {
     } stats;
 };
 
-/* A request, from its head to its line in the access log. */
+/* Struct store_request is a request, from its head to its line in the access log. */
 struct store_request {
     struct store_service *service;
     struct http_request *http;
     char id[REQUEST_ID_SIZE];
-    struct pull *pull; /* that the client waits for; NULL: none */
+    struct pull *pull; /* the pull that the client waits for; NULL: none */
     struct store_request *next_watcher;
     bool streams; /* the client wants the progress */
     bool begun;   /* the answer has begun */
     uint64_t told_usec;
     /* How much of the progress the client knows. */
     bool told_manifest;
-    size_t told_files; /* that are complete */
+    size_t told_files; /* files that are complete */
     uint64_t told_bytes, told_verified;
-    struct store_change *change; /* that the client waits for; NULL: none */
+    struct store_change *change; /* the change that the client waits for; NULL: none */
 };
 
 /* --- router.c --- */
@@ -78,8 +78,8 @@ int store_read_name(json_t *body, const char *name, const char *other, const cha
 /* --- pulls.c: POST /api/pull --- */
 
 void store_pull(struct store_request *r);
-/* The client has left. The last client of a pull that leaves stops it; the files that have arrived
- * stay, and the next pull of the same model goes on. */
+/* Called when the client of @r left. When the last client of a pull leaves, the pull is stopped.
+ * The files that have arrived stay, and the next pull of the same model continues with them. */
 void pulls_leave(struct store_request *r);
 /* Stops all pulls, because the process ends. */
 void pulls_stop(struct store_service *s);

@@ -63,7 +63,7 @@ static const char *check_directory(const char *text)
                : "an absolute path, or one that begins with \"~/\"";
 }
 
-/* A URL of a server, to which paths are appended. */
+/* Checks the URL of a server, to which paths are appended. */
 static const char *check_https(const char *text)
 {
     const char *host = text_after(text, "https://");

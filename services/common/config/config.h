@@ -38,7 +38,8 @@ enum config_landlock { CONFIG_LANDLOCK_REQUIRED, CONFIG_LANDLOCK_OPTIONAL };
 #define CONFIG_PULL_MIRROR "https://huggingface.co"
 #define CONFIG_PULL_OLLAMA "https://registry.ollama.ai"
 
-/* The comments name the default of each number that is not 0 by default. */
+/* A value without an explanation in these comments, such as "16 MiB", is the default. Numbers whose
+ * comments have no such value are 0 by default. */
 struct config {
     char **model_dirs; /* [n_model_dirs], searched in this order */
     size_t n_model_dirs;
@@ -70,7 +71,8 @@ struct config {
                                             120 s */
         uint64_t backend_timeout_usec;   /* longest time between two reads from a service; 600 s */
         uint64_t stall_timeout_usec;     /* longest time without a read by the client; 30 s */
-        uint64_t probe_interval_usec; /* time between health checks of a service that hangs; 5 s */
+        uint64_t probe_interval_usec; /* time between health checks of a service that keeps a client
+                                         waiting; 5 s */
     } gateway;
 
     struct {
@@ -174,7 +176,7 @@ struct config {
     } history;
 
     struct {
-        uint32_t max_pulls;         /* of clients, that wait or run; 8 */
+        uint32_t max_pulls;         /* pulls of clients that wait or run; 8 */
         uint64_t idle_timeout_usec; /* the service exits after this time without work; 60 s; 0:
                                        never */
     } store;
@@ -205,7 +207,8 @@ int config_apply(struct config *config, const char *name, const char *text, size
                  struct inf_err *reterr);
 /* Applies DIR/sconce.yaml and each .yaml file of DIR/sconce.d/. Missing files are not errors. */
 int config_apply_dir(struct config *config, const char *dir, struct inf_err *reterr);
-/* Reads a time such as "60s" or "10min". Returns false, and writes nothing, if @text is none. */
+/* Reads a time such as "60s" or "10min". Returns false and writes nothing if @text is not a
+ * time. */
 bool config_time(const char *text, uint64_t *ret_usec);
 /* Returns the defaults. -ENOMEM. */
 int config_new(struct config **ret_config);
@@ -218,7 +221,7 @@ int config_set_device(struct config *config, const char *name);
 int config_set_only_model(struct config *config, const char *name);
 /* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);
-/* Adds the existing directories of models.other_programs behind all other model directories.
+/* Adds the existing directories of models.other_programs after all other model directories.
  * config_load() does this. -ENOMEM. */
 int config_add_other_programs(struct config *config);
 /* Returns the layout of the model directory @i. */

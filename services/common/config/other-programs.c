@@ -2,8 +2,8 @@
 /*
  * Finds the model directories of other programs (see common/models/foreign.h).
  *
- * Each program has a variable that names its directory, and usual directories. Only directories
- * that exist are added.
+ * For each program, a table has the environment variable that names its directory, and its default
+ * directories. Only directories that exist are added.
  */
 #include <errno.h>
 #include <stdio.h>

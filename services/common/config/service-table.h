@@ -58,8 +58,8 @@ extern const char *const service_units[N_SERVICE_UNITS];
 
 /* Returns the row of the service @name, or NULL. */
 const struct service_row *service_row_find(const char *name);
-/* Returns the row of the service that @unit starts, listens for, or gives a program to (`starts`);
- * NULL: there is none. */
+/* Returns the row of the service to which @unit belongs: as its service unit, as one of its socket
+ * units, or as a unit of the program that is started for it (`starts`). NULL: there is none. */
 const struct service_row *service_row_of_unit(const char *unit);
 /* Returns whether the service of @row opens the socket of @other. */
 bool service_row_connects(const struct service_row *row, enum service_id other);

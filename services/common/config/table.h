@@ -35,7 +35,7 @@ struct config_key {
 extern const struct config_key config_keys[];
 extern const size_t config_n_keys;
 
-/* The check of models.other_programs (struct config_key). */
+/* Checks a value of models.other_programs (see `check` in struct config_key). */
 const char *config_check_program(const char *text);
 /* Sets the field of @key to the value in @node. */
 int config_set(const struct yaml_source *s, const struct config_key *key, yaml_node_t *node,

@@ -4,7 +4,7 @@
  *
  * Only constants with the same value on all architectures of policies are listed, so O_DIRECTORY,
  * for example, is missing. The C library's O_TMPFILE consists of O_DIRECTORY and one more bit. In
- * policies O_TMPFILE is only the other bit, because the masks of policies need only that bit.
+ * policies, O_TMPFILE is only this one bit, because the masks of policies need no other.
  */
 #include <errno.h>
 #include <fcntl.h>

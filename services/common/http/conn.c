@@ -5,10 +5,10 @@
  * Only this file reads from connections: libh2o's reading is disabled and its read callback
  * replaced. A head is checked (head.c) and its request is admitted before any of the body is read.
  * libh2o gets a request only when the request is complete. It then gets a rewritten head, without
- * the body. So libh2o cannot interpret the head in another way than this server. Until libh2o gets
- * a request, this file writes the answer, if one is due. After such an answer the connection closes
- * slowly: the server drops what the peer still sends, so that the answer arrives. While a request
- * is processed, nothing is read.
+ * the body. So libh2o cannot interpret the head in another way than this server. If a request is
+ * answered before libh2o gets it, this file writes the answer. After such an answer the connection
+ * is not closed at once: the server reads and drops what the peer still sends, so that the answer
+ * arrives. While a request is processed, nothing is read.
  */
 #include <errno.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static void conn_wait(struct http_conn *conn, enum http_wait what)
 }
 
 /* Marks the connection as busy: a request is being read or answered, so a new connection must not
- * replace it. */
+ * replace this one. */
 static void conn_engage(struct http_conn *conn, enum http_conn_state state)
 {
     conn->state = state;

@@ -27,8 +27,8 @@ static int openai_put(struct str *out, const struct api_error *e)
     return r < 0 ? r : str_puts(out, "}}");
 }
 
-/* The events of a stream of /v1/responses have their type and fields at the top. Clients that know
- * only the other streams of OpenAI find the error in "error". */
+/* The events of a stream of /v1/responses have their type and fields at the top level. Clients that
+ * know only the other streams of OpenAI find the error in "error". */
 static int responses_put_event(struct str *out, const struct api_error *e)
 {
     int r = str_puts(out, "{\"type\":\"error\",\"code\":");

@@ -297,7 +297,7 @@ static int multipart_emit(const struct multipart *m, const char *data, size_t le
     return m->state == MULTIPART_BODY && len ? m->events->data(m->user, data, len) : 0;
 }
 
-/* Searches for the delimiter in the preamble or in the body of a part. Moves *pos behind the bytes
+/* Searches for the delimiter in the preamble or in the body of a part. Moves *pos past the bytes
  * that were read. */
 static int find_delimiter(struct multipart *m, const char *data, size_t len, size_t *pos)
 {

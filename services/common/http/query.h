@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Reads the parameters of a query, the part of a URL behind the question mark. */
+/* Reads the parameters of a query, the part of a URL after the question mark. */
 
 #include "common/http/http.h"
 

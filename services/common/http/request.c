@@ -386,7 +386,7 @@ static bool response_begin(struct http_request *request, int status, const char 
     return true;
 }
 
-/* Returns the header at *at in the answer's headers, and moves *at behind it. False: there are no
+/* Returns the header at *at in the answer's headers, and moves *at past it. False: there are no
  * more. */
 static bool response_next_header(const struct http_request *request, size_t *at, const char **name,
                                  const char **value)

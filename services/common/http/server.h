@@ -136,8 +136,8 @@ void http_room_leave(struct http_conn *conn);
  * may replace it. */
 void http_room_idle(struct http_conn *conn);
 void http_room_busy(struct http_conn *conn);
-/* Closes the idle connection that can best be spared, of any kind of socket. False: there is
- * none. */
+/* Closes an idle connection to free a descriptor: one over TCP if possible, else one of the unix
+ * socket. False: there is none. */
 bool http_room_spare(struct http_server *server);
 
 /* --- conn.c --- */

@@ -3,7 +3,7 @@
  * Checks the files of models (see files.h).
  *
  * A file is checked through a descriptor, and the visitor gets the same descriptor, so nobody can
- * replace the file in between.
+ * replace the file between the two.
  */
 #include "common/models/files.h"
 

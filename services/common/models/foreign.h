@@ -6,8 +6,9 @@
  *
  * The key models.other_programs of the configuration names the programs whose models may be used.
  * Each program has directories of its own, with a layout of its own:
- * - huggingface: the cache of the Hugging Face Hub, models--ORG--NAME/snapshots/REVISION/, in
- *   which links lead to blobs. The revision of refs/main counts, else the newest one;
+ * - huggingface: the cache of the Hugging Face Hub, models--ORG--NAME/snapshots/REVISION/, in which
+ *   links lead to blobs. The revision that refs/main names is used, or the newest one if there is
+ *   no such revision;
  * - ollama: manifests/HOST/NAMESPACE/NAME/TAG, a JSON file that names the blob with the weights;
  * - lm-studio: ORG/REPO/FILE.gguf;
  * - llama.cpp: FILE.gguf.

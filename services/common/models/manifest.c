@@ -70,8 +70,8 @@ static size_t byte_offset(const struct manifest_reader *m, size_t n)
     return i;
 }
 
-/* Notes where the value of `aliases` begins and ends. A list with one entry in each line ends with
- * its last entry. */
+/* Records where the value of `aliases` begins and ends. A list with one entry in each line ends
+ * with its last entry. */
 static void mark_aliases(struct manifest_reader *m, const yaml_node_t *value, size_t n)
 {
     const yaml_node_t *last = value;
@@ -450,7 +450,7 @@ static int template_add_stop(struct arena *arena, const struct template_row *row
     return 0;
 }
 
-/* Makes the name of the template's file in the manifest @file a path. */
+/* Turns the name of the template's file, which the manifest @file gives, into a path. */
 static int manifest_find_template(struct arena *arena, const char *file,
                                   struct model_manifest *manifest, struct inf_err *reterr)
 {

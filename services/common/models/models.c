@@ -297,7 +297,7 @@ static const char *telling_name(const struct candidate *c)
     return base;
 }
 
-/* Checks that the files that a manifest lists are there, and have their sizes. */
+/* Checks that the files that a manifest lists exist and have the listed sizes. */
 static int check_listed(const struct candidate *c, const struct model_manifest *manifest,
                         struct inf_err *reterr)
 {

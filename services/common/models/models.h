@@ -12,8 +12,8 @@
  * - a manifest NAME.yaml (manifest.h): the manifest names another file or directory, its target,
  *   which is the model;
  * - a directory with a file manifest.yaml (manifest.h): the model has the name of the directory,
- * unless the manifest gives another one. The other files in this directory are not listed as
- * models.
+ *   unless the manifest gives another one. The other files in this directory are not listed as
+ *   models.
  *
  * In the directories of other programs, the layout of the program says what the models are
  * (foreign.h).
@@ -80,9 +80,9 @@ const struct models_broken *models_broken_at(const struct models *m, size_t i);
 const struct models_broken *models_find_broken(const struct models *m, const char *name);
 /* Models are sorted by name. */
 const struct models_entry *models_at(const struct models *m, size_t i);
-/* Finds a model by name or alias, ignoring case; NULL: absent. If no model has the name @name,
- * and @name begins with "hf.co/" or ends with the tag ":latest", finds the model by the rest of
- * @name, because clients of Ollama write the names of models so. */
+/* Finds a model by name or alias, ignoring case; NULL: absent. If no model has the name @name, and
+ * @name begins with "hf.co/" or ends with the tag ":latest", finds the model by the rest of @name,
+ * because clients of Ollama write the names of models in these forms. */
 const struct models_entry *models_find(const struct models *m, const char *name);
 /* Returns the model that @name, "MODEL:ADAPTER", means if its manifest names this adapter; else
  * NULL. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Has the built-in chat templates (see templates.h).
+ * Defines the built-in chat templates (see templates.h).
  *
  * Each template follows the form that the makers of its first models published: ChatML (OpenAI,
  * 2023), Vicuna 1.1 (FastChat, conversation.py), Alpaca (Stanford, 2023), Llama 2 and 3 (Meta's

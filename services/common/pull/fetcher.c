@@ -2,9 +2,9 @@
 /*
  * Starts sconce-fetch and talks to it (see pull.h).
  *
- * A child gets a pipe for each direction, its working directory and an empty environment. A
- * sconce-fetch that was started for a connection gets its directory as a descriptor with the first
- * byte, and sees no other directory of the store. The token goes through the pipe or the
+ * A child process gets a pipe for each direction, its working directory and an empty environment. A
+ * sconce-fetch that was started for a connection receives the descriptor of its directory with the
+ * first byte, and sees no other directory of the store. The token goes through the pipe or the
  * connection.
  */
 #include <errno.h>
@@ -29,12 +29,13 @@ enum {
 };
 
 struct fetcher {
-    pid_t pid; /* 0: it is no child of this process */
+    pid_t pid; /* 0: sconce-fetch is not a child of this process */
     FILE *to, *from;
     char *job;
 };
 
-/* Finds the program: in the build tree, beside an installation's bin, or where it was installed. */
+/* Finds the program: in the build tree, in the directory libexec beside that of this program, or in
+ * the directory that the build configured. */
 static int find_program(char ret_path[PATH_MAX + 64])
 {
     char exe[PATH_MAX];
@@ -216,8 +217,8 @@ struct fetcher *fetcher_stop(struct fetcher *f)
     return NULL;
 }
 
-/* Returns how many bytes from the beginning of the file have arrived, as sconce-fetch notes it in
- * the job's file `local`.state (fetch/chunks.c). */
+/* Returns how many bytes from the beginning of the file have arrived. The job's file `local`.state,
+ * which sconce-fetch writes (fetch/chunks.c), says which chunks are complete. */
 static uint64_t fetcher_arrived(const struct fetcher *f, const struct pull_file *file)
 {
     _cleanup_free_ char *path = NULL, *text = NULL;

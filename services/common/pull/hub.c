@@ -26,7 +26,7 @@ static const char *const quants[] = {"Q8_0",   "Q6_K",   "Q5_K_M", "Q5_K_S", "Q4
                                      "IQ4_NL", "IQ4_XS", "Q4_0",   "Q3_K_M", "IQ3_M",  "Q3_K_S",
                                      "IQ2_M",  "Q2_K",   "MXFP4",  "BF16",   "F16",    "F32"};
 
-/* The metadata, while files are chosen. */
+/* Struct hub has the metadata of a repository while files are chosen. */
 struct hub {
     const json_t *files; /* array of objects */
     const char *url, *revision;
@@ -140,7 +140,7 @@ static int add_gguf(const struct hub *h, size_t first, struct inf_err *reterr)
     return r;
 }
 
-/* Returns the size of all parts of the model of the file @first. */
+/* Returns the total size of all parts of the GGUF model to which the file @first belongs. */
 static uint64_t gguf_bytes(const struct hub *h, size_t first)
 {
     const char *name = file_name(h, first);

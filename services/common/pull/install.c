@@ -2,10 +2,10 @@
 /*
  * Verifies fetched files and installs the model (see pull.h).
  *
- * A file that has arrived is taken out of the directory of sconce-fetch, which cannot open it any
- * more, before it is verified. Then it becomes a blob of the store, with the model's name as a
- * second hard link. The model's directory is made below the job's directory and renamed when it is
- * complete.
+ * Before a file that has arrived is verified, it is moved out of the directory of sconce-fetch,
+ * which then cannot open it any more. After that it becomes a blob of the store, with its name in
+ * the model as a second hard link. The model's directory is made below the job's directory and
+ * renamed when it is complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -170,8 +170,9 @@ static int put_manifest(const struct pull_plan *plan, const struct str *settings
     return r;
 }
 
-/* Puts the complete model @fresh in the place of an older one, if there is one. A directory without
- * a manifest is no pulled model, and may hold other models, so it stays. */
+/* Puts the complete model @fresh in its place in the store. If an older model is there, it is
+ * replaced. A directory without a manifest stays, because it is not a pulled model and may contain
+ * other models. */
 static int reveal(const char *dir, const char *fresh, const char *name, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(dir, name);
@@ -190,10 +191,10 @@ static int reveal(const char *dir, const char *fresh, const char *name, struct i
     return store_discard(dir, fresh, reterr);
 }
 
-/* Moves a file from the directory of sconce-fetch to @to, if it is there. Outside of its directory
- * sconce-fetch cannot open the file again, and the kernel refuses the lease if a process still has
- * the file open for writing. Some network file systems have no leases; there sconce-fetch must have
- * ended. */
+/* Moves a file from the directory of sconce-fetch to @to, if it is there. At @to, sconce-fetch can
+ * no longer open the file. To check that no process still has it open for writing, this function
+ * takes a lease on it, which the kernel refuses if there is such a process. Some network file
+ * systems have no leases; on these, sconce-fetch must have ended before. */
 static int take_arrived(const char *arrivals, const struct pull_file *f, const char *to,
                         struct inf_err *reterr)
 {
@@ -248,8 +249,8 @@ static int install_file(const char *dir, const char *job, const char *arrivals, 
         r = check_file(plan, f, arrived, progress, data, reterr);
     if (r == -EBADMSG)
         unlink(arrived);
-    /* The blob is damaged. Models that have it keep their own links, and the next pull fetches it.
-     */
+    /* The blob is damaged. Models that use it keep their own links, and the next pull fetches the
+     * file again. */
     if (r == -EBADMSG && is_blob)
         unlink(blob);
     if (r == 0 || r == -EBADMSG)

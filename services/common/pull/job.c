@@ -2,10 +2,10 @@
 /*
  * Runs one pull (see pull.h).
  *
- * The directory of a job has a lock, the files that have arrived, and below it a directory of its
- * own for sconce-fetch (`arrivals`), which can open no file outside of it. A sconce-fetch that was
- * started for a connection has the descriptor of the lock as well, so that the next pull of the
- * same source begins only when that process has ended.
+ * The directory of a job has a lock, the files that have arrived, and a directory for sconce-fetch
+ * (`arrivals` in the code). sconce-fetch writes to this directory, and can open no file outside of
+ * it. A sconce-fetch that was started for a connection also has the descriptor of the lock, so that
+ * the next pull of the same source begins only when that sconce-fetch has ended.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -112,7 +112,7 @@ static int take_lock(struct pull_job *job, struct inf_err *reterr)
     job->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (job->lock < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
-    /* The process that had the lock may have removed the directory meanwhile. */
+    /* The process that had the lock before may have removed the directory. */
     if (flock(job->lock, LOCK_EX | LOCK_NB) == 0 && fstat(job->lock, &mine) == 0 &&
         stat(path, &named) == 0 && mine.st_ino == named.st_ino)
         return 0;
@@ -285,8 +285,8 @@ static bool has_blob(const struct pull_job *job, const struct pull_file *f)
            stat(blob, &st) == 0 && (uint64_t)st.st_size == f->size;
 }
 
-/* Returns whether an earlier pull, which was interrupted, has taken the complete file @f already.
- */
+/* Returns whether an earlier, interrupted pull has moved the complete file @f to the job's
+ * directory. */
 static bool has_arrived(const struct pull_job *job, const struct pull_file *f)
 {
     _cleanup_free_ char *path = path_join(job->dir, f->local);
@@ -294,7 +294,7 @@ static bool has_arrived(const struct pull_job *job, const struct pull_file *f)
     return path && path_exists(path);
 }
 
-/* Checks that the files fit on the disk. Bytes that have arrived already count as free. */
+/* Checks that the files fit on the disk. Bytes that have arrived need no more space. */
 static int check_space(const struct pull_job *job, struct inf_err *reterr)
 {
     uint64_t needed = pull_plan_bytes(&job->plan), have;
@@ -319,7 +319,7 @@ static int check_space(const struct pull_job *job, struct inf_err *reterr)
     return 0;
 }
 
-/* Passes the progress of one file on (for fetcher_get()). */
+/* Struct file_progress is the data of the callback that fetcher_get() calls for one file. */
 struct file_progress {
     const struct pull_watch *watch;
     size_t i; /* of the file in the plan */

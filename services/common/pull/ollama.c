@@ -4,8 +4,9 @@
  *
  * A layer with parameters is a JSON object. Its parameters of sampling, its stop strings and its
  * context become keys of the manifest. A layer with a template is in the template language of Go,
- * which sconce does not have. It is not needed if the weights have a template of their own;
- * otherwise a built-in template with the same marks takes its place.
+ * which sconce does not have. This layer is not needed if the weights have a template of their own.
+ * Otherwise a built-in template that has the same marks (special texts, such as "<|im_start|>") is
+ * used instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -109,8 +110,8 @@ static int put_parameters(const char *path, struct str *out, struct inf_err *ret
     return r < 0 ? err_set(reterr, ENOMEM, "out of memory") : 0;
 }
 
-/* Returns whether the GGUF file @path has a chat template of its own: whether its metadata has this
- * key. In a GGUF file the length of a key, a number of 64 bits, stands before the key. */
+/* Returns whether the metadata of the GGUF file @path has a chat template. The function searches
+ * for the bytes of the key, which follow the length of the key, a number of 64 bits. */
 static bool has_template(const char *path)
 {
     static const char key[] = "\x17\0\0\0\0\0\0\0tokenizer.chat_template";

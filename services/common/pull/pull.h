@@ -32,13 +32,14 @@ struct pull_source {
 /* Reads a source: OWNER/REPO[:WHAT], hf:OWNER/REPO[:WHAT], ollama:[NAMESPACE/]NAME[:TAG], an https
  * URL, or a path. */
 int pull_source_read(const char *text, struct pull_source *ret, struct inf_err *reterr);
-/* Reads a name as clients of Ollama's API write it: OWNER/REPO[:WHAT], with or without "hf.co/",
- * "huggingface.co/" or "hf:" before it, is a repository of the hub; NAME[:TAG] is a model of
- * Ollama's registry, and so is what follows "ollama:" or "registry.ollama.ai/". -EINVAL: it is a
- * URL, a path, or no such name. ret->text is @text. */
+/* Reads a name as clients of Ollama's API write it. A repository of the hub is OWNER/REPO[:WHAT],
+ * with or without "hf.co/", "huggingface.co/" or "hf:" before it. A model of Ollama's registry is
+ * NAME[:TAG], or any name after "ollama:" or "registry.ollama.ai/". -EINVAL: @text is a URL, a
+ * path, or not a name in these forms. ret->text is @text. */
 int pull_source_read_name(const char *text, struct pull_source *ret, struct inf_err *reterr);
-/* Writes the source as `sconce pull` takes it, "hf:OWNER/REPO[:WHAT]" or "ollama:NAME[:TAG]"; a URL
- * or a path stays as it is. Two names of one source have the same text. */
+/* Writes the source in the form that `sconce pull` reads: "hf:OWNER/REPO[:WHAT]" or
+ * "ollama:NAME[:TAG]"; a URL or a path stays as it is. Different names of one source give the same
+ * text. */
 void pull_source_put(const struct pull_source *source, char *ret, size_t size);
 /* The size of a buffer for pull_source_put() in bytes. */
 #define PULL_SOURCE_SIZE 600
@@ -122,22 +123,22 @@ struct fetcher_settings {
 /* Starts sconce-fetch as a child process in the directory @job. */
 int fetcher_start(const char *job, const struct fetcher_settings *settings,
                   struct fetcher **ret_fetcher, struct inf_err *reterr);
-/* Connects to the socket @path, for which systemd or `sconce serve` starts one sconce-fetch for
- * each connection, and sends it the directory @job and the descriptor of its lock, which the
- * process keeps until it ends. */
+/* Connects to the socket @path, so that systemd or `sconce serve` starts a sconce-fetch for this
+ * connection. Sends it the descriptors of the directory @job and of the job's lock. The process
+ * keeps the lock until it ends. */
 int fetcher_connect(const char *path, const char *job, int lock,
                     const struct fetcher_settings *settings, struct fetcher **ret_fetcher,
                     struct inf_err *reterr);
-/* Breaks the connection off: the process ends, and fetcher_get() fails. Another thread may call it
- * while fetcher_get() runs. @f was made by fetcher_connect(). */
+/* Breaks off the connection, so that the process ends and fetcher_get() fails. Another thread may
+ * call this function while fetcher_get() runs. @f must come from fetcher_connect(). */
 void fetcher_hang_up(const struct fetcher *f);
-/* Waits until a child process has ended; a connection is closed, upon which the process ends. @f
- * may be NULL. */
+/* Ends sconce-fetch: closes the pipes or the connection to it, and waits for the end of a child
+ * process. Frees @f, which may be NULL. */
 struct fetcher *fetcher_stop(struct fetcher *f);
 DEFINE_CLEANUP(struct fetcher *, fetcher_stop);
-/* Fetches @file, whose bytes are then in the job's file `local`, or `local`.part with @parts > 0.
- * Meanwhile it reads the bytes for the digest file->growing, if there is one.
- * @progress may be NULL. *ret_size gets the size of the file. */
+/* Fetches @file. Its bytes are then in the job's file `local`, or in `local`.part if @parts > 0. If
+ * there is a digest file->growing, the function adds the bytes to it as they arrive. @progress may
+ * be NULL. *ret_size gets the size of the file. */
 int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *accept, uint64_t limit,
                 unsigned parts, void (*progress)(void *data, uint64_t bytes, uint64_t size),
                 void *data, uint64_t *ret_size, struct inf_err *reterr);
@@ -152,15 +153,16 @@ int pull_install(const char *dir, const char *job, const char *arrivals, struct 
 
 /* --- job.c: one pull from its beginning to its end --- */
 
-/* Says what happens during a pull. Each function may be NULL. */
+/* Struct pull_watch has functions that are called during a pull. Each of them may be NULL. */
 struct pull_watch {
-    /* The files are known, and none is fetched yet. */
+    /* Called when the files are known and none has been fetched yet. */
     void (*planned)(void *data, const struct pull_plan *plan);
-    /* The file @i of the plan has @bytes of @size, which is UINT64_MAX if it is unknown. */
+    /* Called when @bytes of the file @i of the plan have arrived. @size is UINT64_MAX if it is
+     * unknown. */
     void (*fetched)(void *data, size_t i, uint64_t bytes, uint64_t size);
-    /* The file @i is complete, with @bytes. */
+    /* Called when the file @i is complete. It has @bytes. */
     void (*complete)(void *data, size_t i, uint64_t bytes);
-    /* @bytes more were verified. */
+    /* Called when another @bytes were verified. */
     void (*verified)(void *data, uint64_t bytes);
     void *data;
 };
@@ -187,24 +189,24 @@ struct pull_job {
     int lock;
 };
 
-/* Reads the token: HF_TOKEN, or the token file of the configuration, or that of Hugging Face's own
- * programs; and the certificates of the configuration. No token is no error, except if the
- * configured file cannot be read. */
+/* Reads the token from HF_TOKEN, from the configured token file, or from that of Hugging Face's own
+ * programs. Also reads the configured certificates. A configured file that cannot be read is an
+ * error; a missing token is not. */
 int pull_secrets_read(const struct config *config, struct pull_secrets *ret,
                       struct inf_err *reterr);
 void pull_secrets_done(struct pull_secrets *secrets);
 
-/* Makes the directory of the job, whose name depends on the source, so that the same pull goes on
- * where it was interrupted. The caller has set the members above. -EBUSY: another process pulls the
- * same source. */
+/* Makes the directory of the job. Its name depends on the source, so an interrupted pull of the
+ * same source is continued. The caller must have set the members above `dir`. -EBUSY: another
+ * process pulls the same source. */
 int pull_job_open(struct pull_job *job, struct inf_err *reterr);
-/* Has a sconce-fetch started: as a child process, or by a connection to the socket @socket. */
+/* Starts sconce-fetch: as a child process, or by a connection to the socket @socket. */
 int pull_job_start(struct pull_job *job, const char *socket, struct inf_err *reterr);
 /* Finds out what to fetch, and fetches it. */
 int pull_job_fetch(struct pull_job *job, struct inf_err *reterr);
 /* Ends sconce-fetch, takes the files from its directory, verifies them and installs the model.
- * Files that have arrived stay after an error of this or an earlier step, so that the next attempt
- * goes on. */
+ * After an error of this or an earlier step, the files that have arrived stay, so that the next
+ * attempt continues from there. */
 int pull_job_finish(struct pull_job *job, struct inf_err *reterr);
 /* Ends sconce-fetch and releases the lock. The job may be opened again. */
 void pull_job_close(struct pull_job *job);

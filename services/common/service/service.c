@@ -2,7 +2,7 @@
 /*
  * Runs a service process, from taking its sockets to its exit.
  *
- * The timers are: idle (looks whether idle_timeout is over), watchdog (twice per WatchdogSec=),
+ * The timers are: idle (checks whether idle_timeout is over), watchdog (twice per WatchdogSec=),
  * status (while there is work), retire (after service_retire()), and drain (after SIGTERM). A
  * second SIGTERM ends the process at once.
  *

@@ -45,8 +45,8 @@ struct service_params {
     const char *ready_status;    /* STATUS= of an idle service; NULL: "Ready" */
     /* Returns whether there is work other than connections; may be NULL. */
     bool (*busy)(void *data);
-    /* Returns for how many microseconds the service must not exit although it is idle; 0: it may
-     * exit. May be NULL. */
+    /* Returns the number of microseconds for which the service must not exit although it is idle;
+     * 0: it may exit. May be NULL. */
     uint64_t (*stays)(void *data);
     /* Returns whether there is work that must be done before the exit after SIGTERM, when no
      * connection is left. The service must then call service_drained() when this work is done and

@@ -2,9 +2,9 @@
 /*
  * Adds and removes aliases (see store.h).
  *
- * A person may have written the manifest, so only the list of aliases in its text is replaced; all
- * else, comments included, stays as it is. The new text is read before it is stored: if it does not
- * have exactly the wanted aliases, nothing is changed.
+ * A person may have written the manifest, so only the list of aliases in its text is replaced.
+ * Everything else, including comments, stays as it is. The new text is read before it is stored: if
+ * it does not have exactly the wanted aliases, nothing is changed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static int put_text(struct str *out, const char *text, size_t len,
     return r;
 }
 
-/* Returns whether the new text is a manifest with the new list, and is otherwise as before. */
+/* Returns whether the new text is a manifest with the new list and no other change. */
 static bool text_is_right(struct arena *arena, const struct str *text,
                           const struct model_manifest *old, const struct alias_edit *edit, size_t n)
 {
@@ -129,7 +129,8 @@ static int edit_manifest(const char *path, const struct alias_edit *edit, struct
     return store_put(path, fresh.data, fresh.len, reterr);
 }
 
-/* Writes a new manifest @path. It must not exist yet. @target is its path; NULL: its directory. */
+/* Writes a new manifest to the file @path, which must not exist yet. @target is the value of its
+ * key `path`; NULL: it has no such key. */
 static int new_manifest(const char *path, const char *target, const char *alias,
                         struct inf_err *reterr)
 {

@@ -72,8 +72,8 @@ int store_become_owner(const char *dir, struct inf_err *reterr)
     return 0;
 }
 
-/* Gives a file that root has made in the store @dir to the owner of the store. A confined process
- * may not do this, and goes on. */
+/* Gives a file that root has made in the store @dir to the owner of the store. If the process may
+ * not do this because it is confined, it continues. */
 static void give_to_owner(const char *dir, int fd)
 {
     struct stat file, store;

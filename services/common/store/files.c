@@ -27,7 +27,8 @@ void store_files_done(struct store_files *files)
     *files = (struct store_files){0};
 }
 
-/* Returns the digest of a file whose real name is its digest: a blob. NULL: it is none. */
+/* Returns the digest of a blob, a file whose real name is its digest. NULL: the file is not a
+ * blob. */
 static const char *blob_digest(struct store_files *out, const char *path)
 {
     char real[PATH_MAX];

@@ -2,10 +2,11 @@
 /*
  * Computes the digest of a file while another process writes it (see store.h).
  *
- * That process is not trusted: it could change bytes that have been read already. A second pass,
- * when it has ended, therefore compares the file with the bytes that were read. Both passes compute
- * a GMAC (NIST SP 800-38D) with a random key that only this process knows. libcrypto computes GMAC
- * several times as fast as SHA-256, so the second pass takes less time than a whole digest would.
+ * That process is not trusted: it could change bytes that have been read already. Therefore a
+ * second pass, which runs after that process has ended, compares the file with the bytes that were
+ * read. Both passes compute a GMAC (NIST SP 800-38D) with a random key that only this process
+ * knows. libcrypto computes GMAC several times as fast as SHA-256, so the second pass takes less
+ * time than a whole digest would.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -115,7 +116,8 @@ void store_growing_read(struct store_growing *g, uint64_t size)
     }
 }
 
-/* Computes the GMAC of the whole file, which nobody writes any more. A mapping saves the copy. */
+/* Computes the GMAC of the whole file, which nobody writes any more. The file is mapped, which
+ * avoids a copy. */
 static int mac_file(const struct store_growing *g, const char *path,
                     void (*progress)(void *data, uint64_t bytes), void *data, uint64_t *ret_size,
                     uint8_t ret_tag[GROWING_TAG])

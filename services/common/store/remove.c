@@ -3,8 +3,8 @@
  * Removes models (see store.h).
  *
  * A directory is renamed before its files are removed, so that no search finds half of a model. The
- * other files of a model are removed after its manifest. A service that has mapped a file keeps it
- * until it unloads the model.
+ * other files of a model are removed after its manifest. A service that has mapped a file keeps the
+ * file until the service unloads the model.
  */
 #include <errno.h>
 #include <limits.h>

@@ -10,10 +10,11 @@
  *     .incoming/JOB/       files that have arrived; those that are being fetched are in JOB/fetch
  *     .lock                only one command changes the store at a time
  *
- * A file that several models share is stored once: each model has a hard link to it, and so has its
- * blob. Confinement needs no rule for hard links: a service that may read the model directory can
- * read the file without following a link. The kernel counts the links, so there is no list of
- * references that could be wrong after a crash. A blob that no model has any more is removed.
+ * A file that several models share is stored once: its name in each model and the name of its blob
+ * are hard links to it. Confinement needs no rule for hard links: a service that may read the model
+ * directory can read the file without following a link. The kernel counts the links, so there is no
+ * list of references that could be wrong after a crash. A blob that no model has any more is
+ * removed.
  *
  * The search for models skips names that begin with a dot, so a model appears and disappears as a
  * whole, when its directory is renamed.
@@ -33,16 +34,17 @@ struct str;
 
 /* --- the directory --- */
 
-/* Finds the store. It is the first model directory if the command line chose it (@chosen), else the
- * first that exists and that this user may write. If there is none, it is a directory to be made:
- * /var/lib/sconce/models for root if the configuration has it, else the first model directory. The
- * caller frees *ret_dir. -ENOENT: the configuration names no model directory; -ENOMEM. */
+/* Finds the store. It is the first model directory if the command line names it (@chosen), else the
+ * first one that exists and that this user may write. If there is none, it is a directory that does
+ * not exist yet: /var/lib/sconce/models for root if the configuration has it, else the first model
+ * directory. The caller frees *ret_dir. -ENOENT: the configuration names no model directory;
+ * -ENOMEM. */
 int store_directory(const struct config *config, bool chosen, char **ret_dir,
                     struct inf_err *reterr);
 /* Makes @path and the missing directories above it. */
 int store_make_dirs(const char *path, struct inf_err *reterr);
 /* If root runs this process, and the store @dir exists and belongs to another user, the process
- * goes on as this user, whose files it then makes. -errno. */
+ * becomes this user, so that new files belong to this user. -errno. */
 int store_become_owner(const char *dir, struct inf_err *reterr);
 /* Waits for the lock of the store @dir, and makes @dir if it is missing. Closing *ret_fd releases
  * the lock. -errno. */
@@ -50,7 +52,8 @@ int store_lock(const char *dir, int *ret_fd, struct inf_err *reterr);
 /* Replaces the file @path with @text at once: after a crash the file has the old or the new
  * content. */
 int store_put(const char *path, const char *text, size_t len, struct inf_err *reterr);
-/* Moves the directory @path out of sight and removes it with all that is in it. */
+/* Renames the directory @path to a name that searches skip, and then removes it with its
+ * contents. */
 int store_discard(const char *dir, const char *path, struct inf_err *reterr);
 /* Removes blobs that no model has. *ret_bytes gets their size. */
 int store_clean_blobs(const char *dir, uint64_t *ret_bytes, struct inf_err *reterr);
@@ -114,14 +117,15 @@ struct store_growing;
  * numbers. */
 struct store_growing *store_growing_new(const char *path);
 struct store_growing *store_growing_free(struct store_growing *g);
-/* Reads on, up to the byte @size. The caller believes that the bytes before it do not change any
- * more; if they do, store_growing_end() notices it. @g may be NULL. */
+/* Reads the bytes that were not read yet, up to the byte @size. The caller expects that the bytes
+ * before @size do not change any more; if they do, store_growing_end() notices it. @g may be
+ * NULL. */
 void store_growing_read(struct store_growing *g, uint64_t size);
-/* Reads the rest when no process can write the file any more, which is now at @path, and checks
- * that the file has the bytes that were read. Then *ret_digest is the SHA-256 of the file as text,
- * and *ret_size is its size.
- * @progress as for store_digest(). STORE_GROWING_DIFFERS: there is no digest, because the file was
- * changed, cannot be read, or was not read while it grew. */
+/* Must be called when no process can write the file any more. Reads the rest of the file, which is
+ * now at @path, and checks that the file has the bytes that were read. If so, ret_digest gets the
+ * SHA-256 of the file as text, and *ret_size gets its size. @progress is called as by
+ * store_digest(). STORE_GROWING_DIFFERS: there is no digest, because the file was changed, cannot
+ * be read, or was not read while it grew. */
 int store_growing_end(struct store_growing *g, const char *path,
                       void (*progress)(void *data, uint64_t bytes), void *data,
                       char ret_digest[STORE_DIGEST + 1], uint64_t *ret_size);

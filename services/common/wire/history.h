@@ -10,8 +10,8 @@
  * HISTORY_PATH. A row has numbers, the name of a model and the name of a key; it has nothing of the
  * content of requests.
  *
- * Counting must not delay a request. The rows have a limit, and what exceeds it is dropped and
- * counted as lost.
+ * Counting must not delay a request. The number of rows has a limit. Requests that exceed it are
+ * dropped and counted as lost.
  */
 
 #include "common/http/http.h"

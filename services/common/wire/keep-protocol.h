@@ -7,7 +7,8 @@
  * A connection carries packets (SOCK_SEQPACKET), because the chat service may connect to other
  * services only with sockets of this type. A question is one packet: a head, and the target of a
  * request to OpenAI's API (path and query). An answer is one packet with a head. A body is JSON in
- * a memfd, whose descriptor comes with the packet. Each side copies a body out before it uses it.
+ * a memfd, whose descriptor comes with the packet. Each side copies a body from the memfd before it
+ * uses the body.
  */
 
 #include "common/http/request-id.h"

@@ -14,8 +14,8 @@ export class ApiError extends Error {
 
 let askForKey = async () => false;
 
-// Sets the function that asks the user for a key. It gets a reason, and returns whether there is a
-// new key.
+// Sets the function that asks the user for a key. The function gets a reason, and returns whether
+// the user gave a new key.
 export function setKeyAsker(ask) {
     askForKey = ask;
 }
@@ -30,7 +30,8 @@ export function setKey(key) {
     }
 }
 
-// Returns the error of an answer in the format of OpenAI, of Ollama, or of anything in between.
+// Returns the error of an answer. The body may have the format of OpenAI, that of Ollama, or another
+// one if it comes from a proxy.
 async function readError(response) {
     const text = await response.text().catch(() => "");
 

@@ -91,7 +91,8 @@ function showMessages() {
     find("messages").scrollTop = find("messages").scrollHeight;
 }
 
-// Drops the messages from number @n on. The others keep their state, such as an open fold.
+// Drops the messages from number @n on. The others keep their state, for example whether their
+// reasoning is shown.
 function cut(n) {
     conversation.messages.length = n;
     views.splice(n).forEach((view) => view.element.remove());

@@ -73,8 +73,8 @@ export function initDictation() {
     find("dictate").addEventListener("click", toggle);
 }
 
-// Shows the button if there is a model for speech, and the browser records. Browsers record only on
-// pages from this machine or over HTTPS.
+// Shows the button if there is a model for speech and the browser can record. Browsers record only
+// on pages from this machine or over HTTPS.
 export function showDictation(models) {
     const speech = models.find((other) => other.task === "speech");
 

@@ -3,8 +3,9 @@
 
 export const find = (id) => document.getElementById(id);
 
-// Returns a new element. A property that is a function handles the event of its name; true and
-// false add and leave out an attribute; all others are attributes. Children are elements or texts.
+// Returns a new element. A property that is a function handles the event of its name. A property
+// that is true adds an attribute without a value, and one that is false adds none. All others are
+// attributes with a value. Children are elements or texts.
 export function make(name, properties = {}, ...children) {
     const element = document.createElement(name);
 
@@ -29,7 +30,7 @@ export function notice(text) {
     find("notice").hidden = !text;
 }
 
-// Tells people who do not see the page what happened.
+// Tells users of screen readers what happened.
 export function announce(text) {
     find("status").textContent = text;
 }

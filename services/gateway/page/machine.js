@@ -66,8 +66,8 @@ async function showInstalled(list) {
 
 let installed = [];
 
-// Takes the list of models. It is shown when the view opens, because the question which models are
-// loaded starts services that sleep.
+// Takes the list of models. The list is shown only while the view is open, because asking which
+// models are loaded starts services that are not running.
 export function setInstalled(list) {
     installed = list;
     if (!find("view-machine").hidden) {
@@ -75,8 +75,8 @@ export function setInstalled(list) {
     }
 }
 
-// Shows the parts that need no right when the view opens. Asking the services starts them, so they
-// are asked only when a button is pressed.
+// Called when the view opens: shows the parts for which no right is needed. Asking the services
+// starts them, so they are asked only when a button is pressed.
 export async function openMachine() {
     try {
         const health = await getJson("health");
@@ -94,7 +94,7 @@ export function initMachine(reload) {
     version = make("p", {class: "small", id: "version"});
     find("view-machine").append(make("h2", {}, "Services"), version,
         make("div", {class: "buttons"},
-            button("Ask the services", showServices, {id: "ask-services", title: "This starts services that sleep"})),
+            button("Ask the services", showServices, {id: "ask-services", title: "This starts services that are not running"})),
         services,
         make("h2", {}, "Models"), models,
         make("div", {class: "buttons"}, button("Look again", reload, {id: "reload"})),

@@ -4,7 +4,7 @@
 
 import {button, make} from "./dom.js";
 
-const TRIES = 16; // places at which the end of an emphasis is looked for
+const TRIES = 16; // places at which the end of an emphasis is searched
 const DEEPEST = 8; // levels of quotes, lists and emphasis; deeper ones are shown as text
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
@@ -165,8 +165,9 @@ function link(address, children) {
         : make("span", {}, ...children);
 }
 
-// Class Inline reads a text once from left to right. If the end of a mark was not found, it is not
-// searched again, so that no text takes more than linear time at each level.
+// Class Inline reads a text once from left to right. A mark is a text such as ** before and after a
+// part of the text. A mark that was not found in the rest of the text is not searched again, so that
+// no text takes more than linear time at each level.
 class Inline {
     constructor(text, depth) {
         this.text = text;
@@ -213,8 +214,9 @@ class Inline {
             end + ticks[0].length);
     }
 
-    // Returns where the text between two marks ends, or -1. A mark ends behind a word. A single mark
-    // is no part of a double one, and the last two of three marks end a double one.
+    // Returns where the text between two marks ends, or -1. The mark at the end directly follows a
+    // word. A single mark must not be a part of a double one. If there are three characters in a row,
+    // the last two end a double one.
     findEnd(mark, from) {
         const {text} = this;
         let end = this.search(mark, from + 1);
@@ -243,7 +245,7 @@ class Inline {
             if (!this.text.startsWith(mark, this.at)) {
                 continue;
             }
-            // A mark begins before a word; underscores within words are letters.
+            // The mark at the beginning directly precedes a word. Underscores in words are no marks.
             if (/\s/.test(this.text[from] || " ") ||
                 mark[0] === "_" && /\w/.test(this.text[this.at - 1] || "")) {
                 return false;

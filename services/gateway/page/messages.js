@@ -119,7 +119,7 @@ export class MessageView {
     }
 }
 
-// Calls @change, and keeps the end of the list in view if it was there.
+// Calls @change, and keeps the end of the list in view if it was in view before.
 export function keepEnd(change) {
     const list = find("messages");
     const isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR;

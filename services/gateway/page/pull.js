@@ -61,8 +61,8 @@ async function pull(reload) {
     form.querySelector("#pull-stop").hidden = true;
 }
 
-// Shows the form if this client may fetch models. A request without a name tells: the gateway
-// refuses it because the right is missing, or because the name is missing.
+// Shows the form if this client may fetch models. To find this out, sends a request without a name:
+// the gateway refuses it either because the right is missing or because the name is missing.
 export async function showPull() {
     let error = null;
 

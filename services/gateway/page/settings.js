@@ -36,8 +36,8 @@ function set(name, value) {
     localStorage.setItem(NAME, JSON.stringify(settings));
 }
 
-// Returns the settings as fields of a request. Settings that were left empty are absent: then the
-// defaults of the model or of the gateway count.
+// Returns the settings as fields of a request. Settings that were left empty are absent, so the
+// defaults of the model or of the gateway apply.
 export function requestFields() {
     const fields = {};
 
@@ -99,7 +99,7 @@ export function initSettings() {
     find("model").addEventListener("change", () => set("model", chosenModel()));
 }
 
-// Fills the choice with the models for chats. The chosen one stays; at first it is @usual.
+// Fills the menu with the models for chats. The chosen model stays chosen; at first it is @usual.
 export function showModels(models, usual) {
     const chat = models.filter((model) => model.task === "chat");
     const wanted = [chosenModel(), settings.model, usual].find((id) => chat.some((model) => model.id === id));
