@@ -36,6 +36,6 @@ void draft_rates_note(struct draft_rates *all, struct draft_own_rates *own, uint
 /* Fills in the chance that at least j + 1 tokens are accepted, for each j < @n. */
 void draft_rates_chances(const struct draft_rates *all, const struct draft_own_rates *own,
                          uint32_t i_class, uint32_t n, float *ret_chances);
-/* Returns the class of a draft that a match of @len tokens gave, when the share @share of the
- * places with this match went on as the draft does. */
+/* Returns the class of a draft that was found by a match of @len tokens. @share: the share of the
+ * places with this match that are followed by the draft's first token. */
 uint32_t draft_class(uint32_t len, float share);
