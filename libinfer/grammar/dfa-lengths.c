@@ -2,9 +2,10 @@
 /*
  * Lengths of the texts that a state accepts
  *
- * States that accept texts of other lengths are not equal, so the lengths give a first partition of
- * the states. Without it, the search for equal states would take one round for each length in which
- * two states differ: hundreds of rounds for automata of texts with a limited length.
+ * Two states that accept texts of different lengths are not equal, so the lengths give a first
+ * partition of the states. Without it, the search for equal states would take one round for each
+ * length in which two states differ: hundreds of rounds for automata of texts with a limited
+ * length.
  */
 #include <errno.h>
 #include <string.h>

@@ -35,13 +35,13 @@ static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint
         mask_set(mask, (int32_t)list[i]);
 }
 
-/* If fewer nodes than this are looked up, no shorter way is searched for. */
+/* If a walk would look at fewer nodes than this, no shorter way is searched for. */
 #define MANY_NODES 20000
 /* Subtrees with at most this many nodes are always walked node by node. */
 #define SMALL_SUBTREE 256
 
 /* Finds a family whose tokens with the first byte @byte are all permitted. @config is the
- * configuration behind this byte. */
+ * configuration after this byte. */
 static const struct family *find_subtree(const struct inf_grammar *g, uint32_t config, uint8_t byte)
 {
     for (unsigned family = 0; family < N_FAMILIES; family++)
@@ -124,7 +124,7 @@ static int grammar_walk(struct inf_grammar *g, uint32_t config, const struct tok
 }
 
 /*
- * Divides the tokens by their first bytes. Behind most first bytes, any text of a family may
+ * Divides the tokens by their first bytes. After most first bytes, any text of a family may
  * follow, and all tokens of the family are permitted; only tokens with other first bytes are looked
  * up. This is useful in a free text that ends with a marker, when the first character of the marker
  * was just written: only a few next bytes continue the marker.

@@ -15,7 +15,7 @@ struct multiple {
     struct schema *s;
     uint32_t factor, n_int, n_frac;
     grammar_node *now, *after; /* [factor] nodes of the digits that follow, by remainder */
-    grammar_node *tail; /* [factor] nodes of the text behind the integer part, by remainder */
+    grammar_node *tail; /* [factor] nodes of the text after the integer part, by remainder */
 };
 
 static grammar_node multiple_digit(struct schema *s, uint32_t digit)
