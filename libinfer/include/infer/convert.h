@@ -75,7 +75,7 @@ struct inf_convert_result {
 /*
  * Converts a model. The new file is written as OUT.part and gets its name when it is complete. If a
  * file OUT.part of the same conversion exists, its tensors are kept and the conversion continues
- * behind them. Each tensor is decoded again after it was encoded, and its error is limited: a
+ * after them. Each tensor is decoded again after it was encoded, and its error is limited: a
  * larger error ends the conversion with -EIO. The result does not depend on the number of threads.
  *
  * Returns 0, or: -EINVAL: a parameter is wrong, or the mix needs an importance matrix; -EEXIST: OUT
