@@ -46,7 +46,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 /* If several prompts wait, BATCH_SLOWDOWN is multiplied by their number, but by at most
  * BATCH_CROWD. */
 #define BATCH_CROWD     4u
-#define BATCH_EQUAL     8  /* one of so many steps gives equal parts */
+#define BATCH_EQUAL     8  /* every 8th step gives equal parts */
 #define BATCH_MIN_CHUNK 32 /* fewest prompt rows of a step in which no sequence decodes */
 #define BATCH_MIN_MIXED 3  /* fewest prompt rows of a step in which some sequences decode */
 /* The time of decoding alone is measured by steps without prompts: BATCH_MEASURE steps at first,
@@ -56,7 +56,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 #define BATCH_REFRESH 32
 #define BATCH_FORGET  1000
 
-/* Measurements of steps without prompts, whose number of sequences is between one power of two and
+/* Measurements for steps in which the number of decoding sequences is between one power of two and
  * the next. */
 struct batch_class {
     uint32_t n;       /* number of measurements */
@@ -75,8 +75,8 @@ struct batch_pace {
                                        sequences; 0: unknown */
 };
 
-/* Returns the number of prompt rows that the next step shall have for @n_prompts prompts together
- * with @n_decode decoding sequences. 0: a step without prompts must be measured first. */
+/* Returns the number of prompt rows for the next step, in which @n_prompts prompts wait and
+ * @n_decode sequences decode. 0: a step without prompts must be measured first. */
 uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompts,
                           uint32_t max_rows);
 /* Records that a step with @n_decode decoding rows and @n_prompt prompt rows took @usec

@@ -36,7 +36,7 @@ static int prompt_logprobs_init(struct prompt_logprobs *plp, const struct reques
     return 0;
 }
 
-/* Copies @n tokens behind room for @n_before others. */
+/* Copies @n tokens to a new array, in which @n_before elements before them stay free. */
 static int copy_tokens(const int32_t *tokens, size_t n, size_t n_before, int32_t **ret_copy)
 {
     int32_t *copy = NEW(int32_t, n_before + n);
@@ -306,8 +306,8 @@ void seq_end(struct seq *s, enum inf_finish finish, const char *error)
     s->error = error;
 }
 
-/* The tokens that this function finds are only avoided: if a grammar permits nothing but the end,
- * the text ends even if EOS is ignored or the text is too short (see pick_from_row()). */
+/* If a grammar permits only the end of the text, the text ends in spite of the tokens that this
+ * function finds: even if EOS is ignored or the text is too short (see pick_from_row()). */
 void seq_forbidden(const struct seq *s, uint32_t n_generated, enum channel_place place,
                    struct sample_text *text)
 {

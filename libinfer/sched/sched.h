@@ -54,7 +54,7 @@ struct step_part {
                                    log-probabilities of the prompt, then the row of the last
                                    token, then the rows of the drafted tokens */
     uint32_t n_prompt_logits;
-    uint32_t n_draft;    /* drafted tokens, which stand in seq->tokens behind the text */
+    uint32_t n_draft;    /* drafted tokens, which stand in seq->tokens after the text */
     uint32_t n_picked;   /* tokens that were chosen, for the last token and each drafted token that
                             was accepted, without those after the end of the text; 0: the part does
                             not reach the last token */
