@@ -92,8 +92,8 @@ void kv_pool_forget(struct kv_pool *pool);
 
 /* mark.c: where computing can be resumed */
 
-/* Returns how many blocks at the beginning of the chain @names [n] all FULL groups of the pool
- * have. Returns @n if there is no FULL group. */
+/* Returns how many of the first blocks of the chain @names [n] are in all FULL groups of the pool.
+ * Returns @n if there is no FULL group. */
 uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n);
 /* Returns the highest number of tokens, at most @max_tokens, after which computing can be resumed
  * with blocks that the pool has. @names [n]: the names of the blocks of these tokens. */
