@@ -52,8 +52,8 @@ enum graph_op {
     GRAPH_ROUTE, /* selects experts for each row */
     GRAPH_MIX,   /* the weighted sum of the slots of each row */
     GRAPH_BLEND, /* sums of the streams of each row, with factors for each pair */
-    GRAPH_LEVEL, /* x, brought to the magnitude of another row */
-    GRAPH_PEAKS, /* what exceeds the mean of a row by more than some standard deviations */
+    GRAPH_LEVEL, /* x, scaled to the magnitude of another row */
+    GRAPH_PEAKS, /* by how much x exceeds the mean of its row plus some standard deviations, or 0 */
     GRAPH_TURN,  /* columns in another order, scaled and rotated (struct turn_params) */
     GRAPH_OUTPUT,
 };
@@ -139,7 +139,8 @@ graph_ref graph_cols_of(struct graph *g, graph_ref x, const struct cols_params *
 graph_ref graph_cap(struct graph *g, graph_ref x, float cap);
 /* Computes y[t][c] = bias[c] + the sum over j of w[c][j] × x[t - K + 1 + j][c], with w: [columns of
  * x, K]. Rows before the beginning of the sequence are 0. @bias may be NULL or have no data. @act:
- * NULL, or what is applied to the result. The newest K - 1 rows of x are kept at @place. */
+ * the function that is applied to the result; NULL: none. The newest K - 1 rows of x are kept at
+ * @place. */
 graph_ref graph_conv(struct graph *g, graph_ref x, const struct weight *w,
                      const struct weight *bias, const enum graph_act *act,
                      const struct state_place *place);
@@ -199,7 +200,7 @@ const struct graph_node *graph_node(const struct graph *g, graph_ref ref);
 /*
  * Finds the border before layer @i_layer of the model: the position where the graph can be cut
  * (cut.c). *ret_last is the last node before the border. *ret_value is the only value that is
- * computed before the border and read behind it; it has all rows of the batch. Behind the last
+ * computed before the border and read after it; it has all rows of the batch. After the last
  * layer there is a border only if the value there still has all rows. Returns 0; -EOPNOTSUPP if
  * there is no border or several values cross it; or -ENOMEM.
  */
