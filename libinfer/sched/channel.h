@@ -5,9 +5,9 @@
  * Follows the part of a text in which the model reasons (struct inf_channel), and ends this part
  * when its budget is used up.
  *
- * The place of a text is before the part until the tokens that begin the part are complete, then
- * inside of the part until the tokens that end the part are complete, and then after the part. All
- * decisions depend only on the tokens of the text.
+ * The place of a text tells where the text ends: before the part, until the tokens that begin the
+ * part are complete; inside of the part, until the tokens that end it are complete; or after the
+ * part. All decisions depend only on the tokens of the text.
  */
 
 #include <infer/engine.h>

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the marks of sequences: borders between blocks at which the pool keeps, and the tier
- * (tier 2 of the KV cache, tier.h) stores, everything that is needed to resume computing there.
+ * Chooses the marks of sequences. A mark is a border between blocks at which computing can be
+ * resumed later: the pool keeps everything that is needed for this, and the tier (tier 2 of the KV
+ * cache, tier.h) stores it.
  *
  * The FULL groups of the state (graph/state.h) allow resuming at each border, and WINDOW groups at
  * each border whose blocks are not evicted. A RECURRENT group allows it only at borders at which a
  * snapshot, a named copy of its state, was made. So if there is such a group, a step ends exactly
  * at the next mark of the sequence. Three kinds of borders are fixed marks: the last border of the
- * prompt; each multiple of snap_every blocks; and the border up to which another sequence has the
- * same blocks, so that a third sequence with this beginning finds a snapshot. A sequence that
- * generates makes a snapshot at each border, and drops its snapshot at the border before, unless
- * that border is a fixed mark. So there is a recent snapshot when the sequence is preempted, when
- * it ends, and when the next turn of a conversation continues it.
+ * prompt; each multiple of `every` blocks (struct mark_rules); and the border up to which another
+ * sequence has the same blocks, so that a third sequence with this beginning finds a snapshot. A
+ * sequence that generates makes a snapshot at each border, and drops its snapshot at the border
+ * before, unless that border is a fixed mark. So there is a recent snapshot when the sequence is
+ * preempted, when it ends, and when the next turn of a conversation continues it.
  */
 #include "sched/sched.h"
 

@@ -2,7 +2,7 @@
 /*
  * Drafts tokens for the sequences of a step, and takes the result of their verification.
  *
- * Each step asks the drafter for a draft of each sequence. The rates of acceptance (draft/rates.h)
+ * In each step, this file makes a draft for each sequence. The rates of acceptance (draft/rates.h)
  * tell how likely the tokens of a draft are to be right. With these rates and the measured times of
  * steps, draft/cost.h chooses how many drafted tokens the step verifies. A draft that gets no rows
  * is compared with the tokens that the following steps choose, so it updates the rates at no cost.

@@ -6,12 +6,12 @@
  *
  * A sequence that decodes has one row in a step, for its last token. With a draft of k tokens it
  * has 1 + k rows. The engine chooses a token from the logits of the first row exactly as without a
- * draft. If this token is the first drafted token, the second row has the logits that the next step
- * would have computed, because a row does not depend on the other rows; so the engine chooses the
- * next token from it, and so on. The first chosen token that differs from the draft is kept, and no
- * further row is used. The same tokens are chosen from the same logits with the same random
- * numbers, so the text has the same bits as without drafts. K and V of the rejected tokens are
- * overwritten by the next step.
+ * draft. If this token equals the first drafted token, the second row has the logits that the next
+ * step would have computed, because a row does not depend on the other rows. So the engine chooses
+ * the next token from the second row, and so on. The first chosen token that differs from the draft
+ * is kept, and no further row is used. The same tokens are chosen from the same logits with the
+ * same random numbers, so the text has the same bits as without drafts. K and V of the rejected
+ * tokens are overwritten by the next step.
  *
  * This holds for the CPU. On a GPU the last bits of a row depend on the number of rows of the step
  * (docs/vulkan.md), so drafts can change a text there, as simultaneous requests can.

@@ -184,7 +184,7 @@ static struct batch build_batch(struct sched *s)
     return batch;
 }
 
-/* Finds the tokens that pick @k of a part must not be. */
+/* Finds the tokens that pick @k of a part must not choose. */
 static void pick_forbidden(const struct step *step, const struct step_part *part, uint32_t k,
                            struct sample_text *text)
 {
@@ -328,9 +328,9 @@ static void sample_pick(struct sched *s, struct sampler *sampler, const struct s
         sample_list(sampler, part->seq, pick, &lists[i_logit], top);
 }
 
-/* Chooses the next token and, as long as the tokens are those of the draft, the ones after it. They
- * are chosen in order, because each choice depends on the tokens chosen before it and continues
- * their sequence of random numbers. */
+/* Chooses the next token and, as long as each chosen token equals the drafted token, the tokens
+ * after it. They are chosen in order, because each choice depends on the tokens chosen before it
+ * and continues their sequence of random numbers. */
 static void sample_part(struct sched *s, struct sampler *sampler, struct step_part *part)
 {
     const struct seq *seq = part->seq;
@@ -349,8 +349,8 @@ static void sample_part(struct sched *s, struct sampler *sampler, struct step_pa
 /*
  * Processes rows of logits on one thread: each thread takes the next row that no thread has taken.
  * The result of a row depends only on the row and its sequence, so it does not matter which thread
- * takes it. The thread that takes the first row that chooses a token of a part also takes the rows
- * of the part's draft.
+ * takes it. The thread that takes the row of a part's last token also takes the rows of the part's
+ * draft.
  */
 static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 {

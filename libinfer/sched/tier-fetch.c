@@ -182,7 +182,7 @@ static uint32_t n_landable(const struct seq *seq, uint32_t first)
     return n;
 }
 
-/* Returns the expected microseconds of computing what one block of the load replaces. */
+/* Returns the expected microseconds of the computation that one block of the load replaces. */
 static double item_usec(const struct sched *s, const struct seq *seq)
 {
     return block_usec(s) / block_tokens(s) * seq->load_tokens;
@@ -240,7 +240,7 @@ static void fail_load(struct sched *s, struct seq *seq)
 
 /* Starts to load the first @n_found blocks of the fetch's list, except those before the block of
  * the next token that is not in the KV cache. Returns false if computing seems faster, or if there
- * is not enough memory or too few free blocks; the sequence is then as before. */
+ * is not enough memory or too few free blocks; the sequence is then unchanged. */
 static bool begin_load(struct sched *s, struct seq *seq, uint32_t n_found)
 {
     const uint32_t mark = fetch_mark(seq->fetch), block = seq->n_kv / block_tokens(s);

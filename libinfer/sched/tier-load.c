@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "sched/tier-impl.h"
 
-/* This many last borders of a found chain are all tried as marks. */
+/* The last LAST_MARKS borders of a found chain are all tried as marks. */
 #define LAST_MARKS 4
 
 static void free_fetch(struct fetch *f)
