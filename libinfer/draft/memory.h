@@ -21,8 +21,8 @@
 
 struct draft_memory;
 
-/* Where the end of a text is found in the two automata of its key. All zero: the beginning of a
- * text. */
+/* The places in the two automata of a key that match the end of a text. All zero: the beginning of
+ * a text. */
 struct draft_memory_place {
     struct suffix_place places[2];
     uint64_t versions[2]; /* the automata that the places belong to; 0: none */

@@ -5,7 +5,7 @@
  * Estimates how many tokens of a draft will be accepted, from the drafts that were compared before.
  *
  * Position j of a draft counts as tried when all positions before it were accepted, and as a hit
- * when it was accepted, too. The estimate of a position's chance is
+ * when it was accepted as well. The estimate of a position's chance is
  *     (hits + 1/2 × weight) ÷ (tries + weight)
  * over all sequences, by the class of the draft (how it was found) and the position. The counts
  * fade: each new try multiplies the older ones by DRAFT_FADE. The chance for one sequence is the
