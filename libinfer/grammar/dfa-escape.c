@@ -257,7 +257,7 @@ static uint32_t place_make(struct escaper *e, enum place place, uint32_t state, 
     return escaper_put(e, &list);
 }
 
-/* Returns whether the automaton goes on from @state with a byte from @first to @last. */
+/* Returns whether the automaton can read a byte from @first to @last in @state. */
 static bool escaper_reads(const struct escaper *e, uint32_t state, unsigned first, unsigned last)
 {
     const uint32_t *row = e->dfa->next + (size_t)state * e->dfa->n_classes;

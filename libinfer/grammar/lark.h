@@ -25,8 +25,8 @@ struct lark {
 int lark_fail(const struct lark *l, const char *what);
 int lark_next(struct lark *l);
 bool lark_is(const struct lark *l, enum lark_kind kind, const char *text);
-/* Goes on to the next word if the current one is the sign @text. Returns 1 if it is, 0 if not, or a
- * negative errno value. */
+/* Moves to the next word if the current word is the sign @text. Returns 1 if it is, 0 if it is not,
+ * or a negative errno value. */
 int lark_skip(struct lark *l, const char *text);
 int lark_expect(struct lark *l, const char *text);
 /* Reads alternatives up to a word that cannot belong to them. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lengths of strings beside a pattern
+ * Lengths of strings that also have a pattern
  *
  * An automaton that reads a pattern and counts characters has a state for each pair of a state of
  * the pattern and a length. It becomes too large if the length is large, or if a character of the
