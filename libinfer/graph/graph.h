@@ -126,8 +126,8 @@ graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
 graph_ref graph_matmul_experts(struct graph *g, graph_ref x, graph_ref route,
                                const struct weight *w, const struct weight *bias);
 /* @scores: [rows, n_experts]. The result may only be used as the route of other nodes. @bias and
- * @factors, [n_experts], may be NULL or have no data. In the end, the weight of each expert is
- * multiplied by its factor. */
+ * @factors, [n_experts], may be NULL or have no data. The weight of each expert is finally
+ * multiplied by the expert's factor. */
 graph_ref graph_route(struct graph *g, graph_ref scores, const struct weight *bias,
                       const struct weight *factors, const struct route_params *route);
 /* Adds up the slots of each row, multiplied by the weights of @route. The slots are added in their
