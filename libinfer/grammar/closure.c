@@ -15,7 +15,7 @@
 #include "grammar/closure.h"
 
 #define LOCAL      0x80000000u /* set in a local frame; the other bits are its number */
-#define MAX_ITEMS  (1u << 16)  /* the most items of one configuration */
+#define MAX_ITEMS  (1u << 16)  /* the largest number of items of one configuration */
 #define UNRESOLVED UINT32_MAX
 
 struct items {

@@ -250,8 +250,7 @@ void grammar_drop_masks(struct inf_grammar *g)
     g->masks_size = 0;
 }
 
-/* Returns the number of tokens of a mask. If it is at least @enough, the result may be smaller than
- * the number, but not smaller than @enough. */
+/* Returns the number of tokens of a mask. The count may end early when it has reached @enough. */
 static uint32_t mask_count(const uint32_t *mask, uint32_t n_words, uint32_t enough)
 {
     uint32_t n = 0;
@@ -333,7 +332,7 @@ static int grammar_count_nodes(struct inf_grammar *g, uint32_t config,
     return 0;
 }
 
-/* Computes the part of a mask that is about tokens that stand for their bytes. */
+/* Computes the bits of a mask for the tokens that stand for their bytes. */
 static int grammar_mask_bytes(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask)
 {
     const struct family *family;

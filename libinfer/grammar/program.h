@@ -35,7 +35,7 @@ int grammar_program_new(struct grammar_builder *b, grammar_node root,
 struct program *grammar_program_free(struct program *p);
 DEFINE_CLEANUP(struct program *, grammar_program_free);
 
-/* Returns whether a rule ends in this state and cannot go on. */
+/* Returns whether a rule ends in this state and cannot continue. */
 static inline bool program_is_end(const struct program *p, uint32_t state)
 {
     return p->nfa.states[state].is_final && p->nfa.states[state].n == 0;

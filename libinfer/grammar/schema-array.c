@@ -195,8 +195,8 @@ static grammar_node array_with_comma(struct schema *s, grammar_node element)
 
 /* -- plain arrays -- */
 
-/* Returns the node of all elements after the first @n ones. All of these elements have the schemas
- * of the rest. */
+/* Returns the node of all elements after the first @n ones. All of these elements have the schema
+ * of array_rest(). */
 static grammar_node array_tail(struct array *a, uint32_t n)
 {
     const uint32_t min = a->min > n ? a->min - n : 0;

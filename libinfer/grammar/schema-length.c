@@ -14,8 +14,9 @@
 #include "grammar/schema.h"
 
 enum {
-    PARTS_MAX = 64, /* the most parts of one form */
-    FORMS_MAX = 32, /* the most forms of one pattern: one for each alternative */
+    PARTS_MAX = 64, /* the largest number of parts of one form */
+    FORMS_MAX = 32, /* the largest number of forms of a pattern, which has one for each
+                       alternative */
     UNIT_DEPTH = 4,
 };
 

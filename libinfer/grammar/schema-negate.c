@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `not`: makes a schema that permits what another one does not
+ * `not`: makes a schema that permits the values that another schema does not permit
  *
  * A value violates a schema if it violates one of its keywords. So the result is an anyOf with one
  * schema, or a few, for each keyword. Most of them also name a type, because other types satisfy

@@ -4,7 +4,7 @@
  *
  * Integers are written without a fraction. Numbers with bounds, multiples or exclusions are written
  * without an exponent; other numbers may have one. There is a limit of digits, because a model may
- * otherwise write the digits of 1/3 for ever.
+ * otherwise write the digits of 1/3 forever.
  */
 #include <errno.h>
 #include <stdlib.h>
