@@ -397,7 +397,7 @@ static int gbnf_rule(struct gbnf *g)
     rule = name->rule;
     gbnf_space(g, false);
     if (!gbnf_skip(g, "::="))
-        return gbnf_fail(g, "\"::=\" is expected behind the name of a rule");
+        return gbnf_fail(g, "\"::=\" is expected after the name of a rule");
     r = gbnf_choice(g, &body);
     if (r < 0)
         return r;

@@ -116,7 +116,7 @@ static int lark_range(struct lark *l, const char *first, size_t n_first, grammar
     int r;
 
     if (l->word.kind != LARK_STRING)
-        return lark_fail(l, "a string is expected behind \"..\"");
+        return lark_fail(l, "a string is expected after \"..\"");
     r = lark_string(l, &l->word, &last, &n_last);
     if (r < 0)
         return r;
@@ -477,7 +477,7 @@ static int lark_branch(struct lark *l, grammar_node *ret_node)
     if (r <= 0)
         return r;
     return l->word.kind == LARK_NAME ? lark_next(l)
-                                     : lark_fail(l, "a name is expected behind \"->\"");
+                                     : lark_fail(l, "a name is expected after \"->\"");
 }
 
 int lark_choice(struct lark *l, grammar_node *ret_node)

@@ -220,7 +220,7 @@ static bool negation_items(struct negation *g, const struct schema_value *v,
     if (items->type == VALUE_ARRAY)
         return negation_prefix(g, items);
     if (schema_get(v, "prefixItems")) {
-        schema_fail(g->s, EINVAL, items, "'not' is not supported around elements behind a tuple");
+        schema_fail(g->s, EINVAL, items, "'not' is not supported around elements after a tuple");
         return false;
     }
     return negation_push(g, negation_typed(g, "array", "contains", negation_not(g, items), items));

@@ -270,7 +270,7 @@ grammar_node range_node(struct schema *s, const struct range *range, bool fracti
     if (range_is_empty(&r))
         return s->nothing;
     if (r.low.n_frac >= FRAC_MAX || r.high.n_frac >= FRAC_MAX)
-        return schema_fail(s, EINVAL, s->root, "a bound has more than %d digits behind the point",
+        return schema_fail(s, EINVAL, s->root, "a bound has more than %d digits after the point",
                            FRAC_MAX - 1);
     ways[0] = range_negative(s, &r, fraction);
     ways[1] = range_positive(s, &r, fraction);
