@@ -13,7 +13,7 @@
 struct lark {
     struct grammar_builder *b;
     struct lark_lexer lexer;
-    struct lark_word word; /* the next word */
+    struct lark_word word; /* the current word */
     struct names names;
     struct nodes *ignored; /* terminals that may stand between other terminals */
     grammar_node ignore;   /* rule of a list of ignored terminals; BUILDER_NONE: there are none */
