@@ -22,7 +22,7 @@ typedef int32_t graph_ref; /* index of a value; negative: none */
 
 #define GRAPH_NONE ((graph_ref)-1)
 
-/* Says by which number of a batch row a row of a table is selected. */
+/* The number of a batch row that selects a row of a table. */
 enum graph_key {
     GRAPH_KEY_TOKEN,
     GRAPH_KEY_POSITION,

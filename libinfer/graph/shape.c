@@ -2,8 +2,8 @@
 /*
  * Checks shapes and types of graph nodes.
  *
- * Only this file checks them; backends rely on these checks and use at most assertions. Sizes come
- * from model files, which may be hostile, so products of sizes are computed in 64 bits.
+ * Only this file checks them; backends rely on these checks and contain at most assertions. Sizes
+ * come from model files, which may be hostile, so products of sizes are computed in 64 bits.
  */
 #include "graph/shape.h"
 
