@@ -339,7 +339,7 @@ static bool mask_permits(const uint32_t *mask, int32_t token)
 /*
  * Picks a token from a row without invalid values. Returns -1 if no token is left, and sets
  * *ret_valid to false if the row has become invalid. With a mask, random choices are first made
- * without it, like those of llama.cpp. Mostly the mask permits the choice. s->peaks already holds
+ * without it, like those of llama.cpp. Usually the mask permits the choice. s->peaks already holds
  * the peaks of the row (the largest value of each run) unless the row was @edited.
  */
 static int32_t pick_permitted(struct sampler *s, const struct sample_params *p,
