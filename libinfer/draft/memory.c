@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define FOLLOW_TOKENS 64u /* last tokens of a text that are followed at first */
+/* If the place of a text is not known yet, only this many of its last tokens are followed. */
+#define FOLLOW_TOKENS 64u
 
 struct memory_key {
     uint8_t key[DRAFT_KEY_BYTES];

@@ -33,8 +33,8 @@ int draft_memory_new(struct draft_memory **ret_memory);
 struct draft_memory *draft_memory_free(struct draft_memory *m);
 
 /* Adds an answer of @n tokens to the texts of @key [DRAFT_KEY_BYTES]. Only the
- * last DRAFT_MEMORY_TOKENS ÷ 4 tokens of a longer answer are added. Without memory for the
- * automaton, nothing is added. */
+ * last DRAFT_MEMORY_TOKENS ÷ 4 tokens of a longer answer are added. If the automaton cannot be
+ * allocated, nothing is added. */
 void draft_memory_add(struct draft_memory *m, const uint8_t *key, const int32_t *tokens,
                       uint32_t n);
 /* Moves @place forward to the end of the text @tokens [n], of which the last @n_new tokens are
