@@ -3,9 +3,9 @@
  * `not`: makes a schema that permits the values that another schema does not permit
  *
  * A value violates a schema if it violates one of its keywords. So the result is an anyOf with one
- * schema, or a few, for each keyword. Most of them also name a type, because other types satisfy
- * the keyword. Schemas inside of the result are written as {"not": …}, and are negated when they
- * are needed.
+ * schema, or a few, for each keyword. Most of them also name a type, because values of other types
+ * satisfy the keyword. Schemas inside of the result are written as {"not": …}, and are negated when
+ * they are needed.
  */
 #include <errno.h>
 #include <string.h>
