@@ -101,7 +101,7 @@ const struct state_group *graph_groups(const struct graph *g, uint32_t *ret_n);
 /* Says that the nodes that follow belong to layer @layer of the model. */
 void graph_begin_layer(struct graph *g, uint32_t layer);
 
-/* A token that the table has no row for reads row 0. */
+/* A token without a row in the table reads row 0. */
 graph_ref graph_embed(struct graph *g, const struct weight *table, float scale);
 /* Looks up rows of a table by position or token type. A batch for such a graph must not have a
  * position or type beyond the table. */
@@ -121,8 +121,8 @@ graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
 graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
                        const struct weight *bias);
 /* Multiplies by the matrices of the experts that @route, a ROUTE node, selects for each row. The
- * result has one slot for each of them. @x has no slots, or the slots of @route. @bias: [n_experts,
- * rows of w] as a weight with n_experts vectors; may be NULL or have no data. */
+ * result has one slot for each of these experts. @x has no slots, or the slots of @route. @bias:
+ * [n_experts, rows of w] as a weight with n_experts vectors; may be NULL or have no data. */
 graph_ref graph_matmul_experts(struct graph *g, graph_ref x, graph_ref route,
                                const struct weight *w, const struct weight *bias);
 /* @scores: [rows, n_experts]. The result may only be used as the route of other nodes. @bias and
@@ -169,9 +169,9 @@ graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
 graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
 /* Multiplies each column by its element of @w, a vector. */
 graph_ref graph_scale_columns(struct graph *g, graph_ref x, const struct weight *w);
-/* Adds up streams (struct blend_params). The factors of a row are the sum of its factors @factors,
- * [rows, n_out × n_in], and of @w, a vector [n_out × n_in], that all rows share. @w may be NULL.
- * @base and @factors may be GRAPH_NONE; if @base is GRAPH_NONE, @factors must be GRAPH_NONE too. */
+/* Adds up streams (struct blend_params). The factors of a row are its row of @factors, [rows, n_out
+ * × n_in], plus @w, a vector [n_out × n_in] that all rows share. @w may be NULL. @base and @factors
+ * may be GRAPH_NONE; if @base is GRAPH_NONE, @factors must be GRAPH_NONE too. */
 graph_ref graph_blend(struct graph *g, graph_ref x, graph_ref base, graph_ref factors,
                       const struct weight *w, const struct blend_params *blend);
 /* Computes x × sqrt(mean(like²)) / sqrt(max(mean(x²), least)) for each row. */
@@ -179,8 +179,8 @@ graph_ref graph_level(struct graph *g, graph_ref x, graph_ref like, float least)
 /* Computes max(x - mean - f × deviation, 0), with the mean and the standard deviation (divided by
  * the number of columns) of the row. */
 graph_ref graph_peaks(struct graph *g, graph_ref x, float f);
-/* Prepares rows as @turn says, which outlives the graph. If the graph has the same node already,
- * returns it. */
+/* Prepares rows as @turn describes; @turn must outlive the graph. If the graph has the same node
+ * already, returns it. */
 graph_ref graph_turn(struct graph *g, graph_ref x, const struct turn_params *turn);
 graph_ref graph_rows(struct graph *g, graph_ref x);
 /* Computes the mean of the rows of each sequence. A batch for a graph with this node requests the

@@ -13,8 +13,8 @@
 #include "core/err.h"
 #include "quant/dtype.h"
 
-/* The largest width of a value. With it, backends can pad rows and count the bytes of a row in 32
- * bits.
+/* The largest width of a value. With this limit, backends can pad rows and count the bytes of a row
+ * in 32 bits.
  */
 #define MAX_WIDTH (1u << 28)
 
