@@ -9,8 +9,8 @@
  * list of blocks for each group. Sequences with a common prefix share blocks, so blocks have
  * reference counts. A block may be written only while its count is one and it has no name
  * (kv/prefix.h). A block whose count is zero is free. A free block that has a name is called idle.
- * It keeps its content until the memory is needed: when a group needs a block, its free blocks
- * without a name are used first, then its block that has been idle longest.
+ * An idle block keeps its content until the memory is needed: a group that needs a block first uses
+ * its free blocks without a name, then its block that has been idle for the longest time.
  *
  * A table holds:
  * - of a FULL group, the blocks of all tokens;
