@@ -22,7 +22,7 @@
 #include "sample/row.h"
 #include "sample/select.h"
 
-/* The sum of the largest 256 masses nearly always is at least the share top_p of all masses. */
+/* The sum of the largest 256 masses is nearly always at least the share top_p of all masses. */
 #define LIKELY_TOKENS 256u
 
 /* Describes the candidates that remained after the latest pick by stages. */
