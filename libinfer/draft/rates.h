@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Estimates how many tokens of a draft will be accepted, from the drafts that were compared before.
+ * Estimates how many tokens of a draft will be accepted, from earlier drafts.
  *
  * Position j of a draft counts as tried when all positions before it were accepted, and as a hit
  * when it was accepted as well. The estimate of a position's chance is
