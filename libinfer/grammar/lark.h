@@ -34,6 +34,6 @@ int lark_choice(struct lark *l, grammar_node *ret_node);
 /* Decodes a string with its quotes. The caller frees *ret_text. */
 int lark_string(const struct lark *l, const struct lark_word *word, char **ret_text,
                 size_t *ret_len);
-/* Reads a grammar that stands inside of @depth other grammars. */
+/* Reads a grammar that is nested in @depth other grammars. */
 int lark_read(struct grammar_builder *b, const char *text, size_t len, unsigned depth,
               grammar_node *ret_node, struct inf_err *reterr);
