@@ -329,8 +329,8 @@ static void sample_pick(struct sched *s, struct sampler *sampler, const struct s
 }
 
 /* Chooses the next token and, as long as each chosen token equals the drafted token, the tokens
- * after it. They are chosen in order, because each choice depends on the tokens chosen before it
- * and continues their sequence of random numbers. */
+ * after it. They are chosen in order, because each choice depends on the tokens chosen before it,
+ * and on the state in which they left the random generator. */
 static void sample_part(struct sched *s, struct sampler *sampler, struct step_part *part)
 {
     const struct seq *seq = part->seq;
