@@ -66,10 +66,10 @@ struct inf_engine_params {
                           than the device can hold */
     bool no_prefix_cache; /* do not keep the KV blocks of requests for later requests */
     /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h).
-     * Guesses do not change the text, except on GPUs (docs/vulkan.md). "ngram": guesses are the
-     * tokens that followed the same tokens earlier in the prompt and the text; "suffix": also those
-     * that followed them in recent answers of the same tenant and salt; "auto": the engine chooses
-     * the kind, and guesses nothing if the model has recurrent state; "none" or NULL: no guesses */
+     * Guesses do not change the text, except on GPUs (docs/vulkan.md). "ngram": the tokens that
+     * followed the same tokens earlier in the prompt and the text; "suffix": also those in recent
+     * answers of the same tenant and salt; "auto": the engine chooses, and guesses nothing if the
+     * model has recurrent state; "none" or NULL: no guesses */
     const char *draft_kind;
     uint32_t max_draft;     /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
@@ -236,8 +236,7 @@ struct inf_engine_stats {
     struct inf_histogram step_seqs;           /* sequences that a step computes */
     uint64_t n_drafts, n_drafted, n_draft_accepted; /* drafts that were verified; their tokens; the
                                                        tokens that became text */
-    /* By position in a draft. draft_tried: how often all drafted tokens before this position were
-     * accepted; draft_accepted: how often the token at this position was accepted, too. */
+    /* By position i in a draft: how often tokens 0 … i - 1, and tokens 0 … i, were accepted. */
     uint64_t draft_tried[INF_DRAFT_MAX], draft_accepted[INF_DRAFT_MAX];
     /* Statistics of the tier */
     bool has_tier;                             /* a tier was given, and the device supports it */
