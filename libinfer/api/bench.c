@@ -128,7 +128,7 @@ static int run_decode(struct bench *b)
     return 0;
 }
 
-/* Makes the part of a step in which stream @i verifies drafted tokens behind its last token. */
+/* Makes the part of a step in which stream @i verifies drafted tokens after its last token. */
 static struct batch_seq draft_part(struct bench *b, uint32_t i, uint32_t i_row, uint32_t n_rows)
 {
     return kv_table_part(&b->tables[i], i_row, b->params->n_depth + b->n_written[i], n_rows);

@@ -19,7 +19,7 @@ struct divergence {
     float *kld, *p_diff; /* [max]: the divergence, and P - B */
     uint64_t n, max;     /* positions */
     uint64_t n_same_top;
-    double nll, nll2, base, base2, both; /* of -ln P, of -ln B, their squares, and their product */
+    double nll, nll2, base, base2, both; /* of a = -ln P, a², b = -ln B, b² and a × b */
     double sum_kld, kld2, diff, diff2, diff4;
 };
 

@@ -79,7 +79,7 @@ int setup_backend_for(const struct inf_model *model, const struct setup *setup,
     return 0;
 }
 
-/* Leaves the last @n_layers of all layers of @g to *@backend, and gives the others to the CPU. If
+/* Leaves the last @n_layers layers of @g to *@backend, and gives the others to the CPU. If
  * @n_layers is 0, the CPU replaces *@backend. */
 static int share_layers(struct backend **backend, const struct setup *setup, const struct graph *g,
                         uint32_t n_layers, struct inf_err *reterr)

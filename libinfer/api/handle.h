@@ -116,8 +116,8 @@ int setup_backend_for(const struct inf_model *model, const struct setup *setup,
 uint64_t setup_memory(struct backend *backend, const struct setup *setup);
 /* Returns an estimate of the bytes that a plan needs besides weights and KV cache. */
 uint64_t setup_spare(void);
-/* If a device has too little memory for all layers, uses the CPU beside it or instead of it.
- * Returns the same errors as backend_new(). */
+/* If a device has too little memory for all layers, uses the CPU together with the device, or
+ * instead of it. Returns the same errors as backend_new(). */
 int setup_fit(struct backend **backend, const struct setup *setup, const struct graph *g,
               const struct kv_layout *layout, const struct plan_limits *limits,
               struct inf_err *reterr);

@@ -106,7 +106,7 @@ static int perplexity_chunk(struct perplexity *p, const int32_t *tokens)
 }
 
 /* Updates the estimate after a chunk. The error of the mean of n values is
- * sqrt(variance ÷ (n - 1)), and exp() multiplies a small error by its own result. */
+ * sqrt(variance ÷ (n - 1)), and the error of exp(x) is about exp(x) times the error of x. */
 static void perplexity_update(struct perplexity *p)
 {
     struct inf_perplexity_result *res = &p->result;

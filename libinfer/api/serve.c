@@ -140,7 +140,7 @@ static int read_draft_kind(const struct inf_engine_params *p, const struct kv_po
         *ret_kind = kinds[i].kind;
         if (!kv_pool_has_rule(pool, STATE_RECURRENT) || *ret_kind == SPECULATION_OFF)
             return 0;
-        /* The state after a rejected token cannot be taken back. */
+        /* A recurrent state cannot go back to an earlier token, so tokens cannot be rejected. */
         *ret_kind = SPECULATION_OFF;
         return strcmp(name, "auto") == 0
                    ? 0
@@ -304,7 +304,7 @@ static int check_tokens(const struct inf_engine *engine, const char *name, const
 }
 
 /* Checks the request's lists of tokens: those that end the text, those that the text shows, and
- * those of the channel in which the model thinks (struct inf_channel). */
+ * those of the channel in which the model reasons (struct inf_channel). */
 static int check_token_lists(const struct inf_engine *engine, const struct inf_request *q,
                              struct inf_err *reterr)
 {

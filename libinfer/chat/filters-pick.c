@@ -7,7 +7,7 @@
 
 struct pick {
     struct value src, name;
-    struct args args, rest; /* all arguments; the arguments behind the name of the filter or test */
+    struct args args, rest; /* all arguments; the arguments after the name of the filter or test */
     struct attr_path path;
     bool by_attr, negate, has_name, ready;
 };

@@ -191,8 +191,8 @@ FILTER(f_float)
 }
 
 /* Rounds to @n decimals in the same way as Python's round(): the exact binary value is rounded to
- * the nearest number with @n decimals, and a value in the middle between two such numbers to the
- * one whose last digit is even. */
+ * the nearest number with @n decimals, and a value exactly in the middle between two such numbers
+ * is rounded to the one whose last digit is even. */
 static double round_float(struct jinja *j, double f, int64_t n)
 {
     char text[512];

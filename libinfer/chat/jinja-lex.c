@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns the text of a template into tokens, like jinja2's lexer with trim_blocks, lstrip_blocks and
- * the default delimiters. Line ends become \n, and a line end at the very end is dropped. The lexer
- * removes whitespace around tags, so that the parser sees only text that is printed.
+ * the default delimiters. Line ends become \n, and a line end at the end of the template is
+ * dropped. The lexer removes whitespace around tags, so that the parser sees only text that is
+ * printed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ static const char *strip_before(const struct lexer *x, const char *from, const c
     return p;
 }
 
-/* Matches the end of a block or comment ("%}" or "#}") at @p. Returns the place behind it, or
+/* Matches the end of a block or comment ("%}" or "#}") at @p. Returns the place after it, or
  * NULL. */
 static const char *match_end(const struct lexer *x, const char *p, const char *mark)
 {
@@ -220,7 +221,7 @@ static const char *unescape_hex(struct lexer *x, struct jbuf *b, const char *p, 
 }
 
 /* Appends the character that an escape stands for, as Python's codec unicode-escape does. @p is
- * behind the backslash of the escape. Returns the end of the escape. */
+ * after the backslash of the escape. Returns the end of the escape. */
 static const char *unescape_string(struct lexer *x, struct jbuf *b, const char *p, const char *end)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -282,7 +283,7 @@ static void lex_string(struct lexer *x)
     move_to(x, p + 1);
 }
 
-/* Matches digits with single underscores between them. Returns the place behind them, or NULL. */
+/* Matches digits with single underscores between them. Returns the place after them, or NULL. */
 static const char *match_digits(const struct lexer *x, const char *p)
 {
     const char *last = NULL;

@@ -104,7 +104,7 @@ METHOD(m_join)
 }
 
 /* Converts Python's optional arguments start and end to positions in code points. The start may be
- * behind the end of the text. */
+ * after the end of the text. */
 static void text_bounds(struct jinja *j, struct value self, struct value *a, int64_t *ret_start,
                         int64_t *ret_end)
 {

@@ -55,7 +55,7 @@ static const char *parse_number(struct percent *f, const char *p, const char *en
     return p;
 }
 
-/* Parses "(name)" behind the percent sign and looks the name up. */
+/* Parses "(name)" after the percent sign and looks the name up. */
 static const char *parse_key(struct percent *f, const char *p, const char *end, struct field *field)
 {
     const char *start = ++p;

@@ -213,7 +213,7 @@ void format_int(struct jinja *j, struct jbuf *b, int64_t i, const struct format_
 }
 
 /* Writes a float for a field with a precision but without a type. The result is that of the type g,
- * with two differences: without an exponent there is always a digit behind the point, and the
+ * with two differences: without an exponent there is always a digit after the point, and the
  * exponent is used from 10^(precision - 1) on instead of 10^precision. */
 static void general_digits(char *out, size_t max, double a, int prec)
 {

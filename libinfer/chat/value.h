@@ -209,7 +209,7 @@ void jbuf_cp(struct jinja *j, struct jbuf *b, uint32_t cp);
 void jbuf_fill(struct jinja *j, struct jbuf *b, uint32_t cp, size_t n); /* appends @cp @n times */
 struct value jbuf_value(struct jinja *j, struct jbuf *b);               /* takes over the buffer */
 
-/* Decodes the code point at @p, in valid UTF-8, and moves @p behind it. */
+/* Decodes the code point at @p, in valid UTF-8, and moves @p past it. */
 static inline uint32_t u8_next(const char **p)
 {
     const unsigned char *s = (const unsigned char *)*p;

@@ -71,7 +71,7 @@ static const char *match_dashes(const struct wrap *w, const char *p)
     return q - p >= 2 && q < w->end && is_word(char_at(w, q)) ? q : NULL;
 }
 
-/* Returns whether a hyphenated word may break behind the hyphen at @p. */
+/* Returns whether a hyphenated word may break after the hyphen at @p. */
 static bool hyphen_break(const struct wrap *w, const char *p)
 {
     const char *next = p + 1;
@@ -133,7 +133,7 @@ static struct chunk chunk_of(const char *s, const char *end)
     return c;
 }
 
-/* Returns how many bytes of a long word fit into @space characters. The cut is behind the last
+/* Returns how many bytes of a long word fit into @space characters. The cut is after the last
  * hyphen if there is one. */
 static size_t long_cut(const struct wrap *w, const struct chunk *c, size_t space)
 {

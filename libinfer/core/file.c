@@ -20,8 +20,8 @@
  * system. */
 #define SETTLE_NSEC 3000000000
 /* Step size for reading the beginning of a file. Files of START_LARGE bytes or more are read in
- * steps of huge pages instead, because their beginnings are rarely small, and reading into huge
- * pages is five times as fast as reading into small pages, each of which takes a fault. */
+ * steps of huge pages instead, because their beginnings are rarely small. Reading into huge pages
+ * is five times as fast as reading into small pages, because each page takes a fault. */
 #define START_PIECE ((uint64_t)256 << 10)
 #define START_LARGE ((uint64_t)64 << 20)
 

@@ -83,7 +83,7 @@ char *path_join(const char *dir, const char *name);
 /* Returns @path on the heap, below the working directory if it is relative; NULL if memory is short
  * or there is no working directory. Neither path has to exist. */
 char *path_absolute(const char *path);
-/* Returns the part of @path behind its last slash. */
+/* Returns the part of @path after its last slash. */
 const char *path_base(const char *path);
 bool path_exists(const char *path);
 bool path_is_dir(const char *path);

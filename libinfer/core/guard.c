@@ -76,7 +76,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
          * signal. */
         sigaddset(&uc->uc_sigmask, sig);
     else if (others.sa_handler == SIG_DFL)
-        raise(SIGABRT); /* Another process sent the signal, which must end this process. */
+        raise(SIGABRT); /* Another process sent the signal; it must end this process. */
 }
 
 static void on_bus(int sig, siginfo_t *info, void *context)

@@ -6,7 +6,7 @@
  *
  * A slot is eight bytes, so an index of many thousand names fits in the cache, and filling one
  * costs little more than hashing. The caller compares keys: it walks over the numbers that were put
- * under a hash until the key of one matches, and may put a new number where the walk ended.
+ * under a hash until the key of a number matches, and may put a new number where the walk ended.
  *
  *     uint32_t at = index_start(ix, hash), value;
  *     while (index_match(ix, hash, &at, &value)) {

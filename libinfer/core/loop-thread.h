@@ -4,7 +4,7 @@
 /*
  * A thread that works on requests, with a lock and a wake-up
  *
- * Callers change what the lock protects and wake the thread. The thread waits with
+ * Callers change the data that the lock protects, and wake the thread. The thread waits with
  * loop_thread_wait() and returns when @stop is set. All signals are blocked in the thread, except
  * those for faults of its own.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Knows the size of memory pages, and gives the kernel hints about pages. */
+/* Finds the size of memory pages, and gives the kernel hints about pages. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@ size_t pages_size(void);
 /* Returns the bytes of the memory of this machine; 0: unknown. */
 uint64_t pages_memory(void);
 
-/* Says that these pages are used densely and should be huge pages. */
+/* Tells the kernel that these pages are used densely and should be huge pages. */
 void pages_hint_huge(void *p, size_t size);
 /* Gives back to the system the whole pages of private memory between @p and @p + @size. They read
  * as zero and use no memory until they are written again. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Returns the rest of @text behind @start; NULL if @text does not begin with @start. */
+/* Returns the rest of @text after @start; NULL if @text does not begin with @start. */
 static inline const char *text_after(const char *text, const char *start)
 {
     const size_t n = strlen(start);
@@ -37,7 +37,7 @@ static inline bool text_ends_with_nocase(const char *text, const char *end)
 }
 
 /* Appends @name to a list of the form "a, b". @list is a buffer of @size bytes (at least 6), and is
- * "" at first. If there is no room for the name with a mark "…" behind it, the list ends with
+ * "" at first. If there is no room for the name with a mark "…" after it, the list ends with
  * "…". */
 static inline void text_list_add(char *list, size_t size, const char *name)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/twister.h"
 
-/* Each new word is computed from this word, the next one, and the word at this distance. */
+/* The next value of a word is computed from its last value, the word after it, and the word at this
+ * distance. */
 #define MIDDLE 397u
 
 void twister_seed(struct twister *t, uint32_t seed)

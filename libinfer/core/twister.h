@@ -5,7 +5,7 @@
  * A generator of random numbers: the Mersenne Twister MT19937 (Matsumoto and Nishimura 1998)
  *
  * Its numbers are those of std::mt19937 and of the distributions of libstdc++, so that a sampler
- * can draw what llama.cpp draws. It takes 2.5 KB; rng.h is a smaller generator.
+ * can draw the same tokens as llama.cpp. It takes 2.5 KB; rng.h is a smaller generator.
  */
 
 #include <stdint.h>

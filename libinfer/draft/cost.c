@@ -5,12 +5,13 @@
 
 #include "core/macros.h"
 
-/* A draft must promise so many times the tokens per second of a step without drafts. */
+/* Drafts are verified only if they promise at least MIN_GAIN times the tokens per second of a step
+ * without drafts. */
 #define MIN_GAIN 1.03
-/* Until steps with drafts are measured, each drafted token is assumed to lengthen a step by this
- * part. */
+/* Until steps with drafts are measured, each drafted token is assumed to add this fraction of the
+ * time of a step without drafts. */
 #define FIRST_SLOPE 0.08
-/* The time of steps without drafts is measured again after so many steps; other measurements are
+/* The time of steps without drafts is measured again after REFRESH steps; every measurement is
  * forgotten after FORGET steps. */
 #define REFRESH 256u
 #define FORGET  2048u
@@ -62,7 +63,8 @@ double draft_cost_time(const struct draft_cost *cost, uint32_t n_seqs, uint32_t 
     return times[low].usec + times[0].usec * FIRST_SLOPE * (n_extra - low);
 }
 
-/* Returns the offer whose next token has the best chance; @n: there is none. */
+/* Returns the index of the offer whose next token has the best chance, or @n if no token is
+ * left. */
 static uint32_t best_offer(const struct draft_offer *offers, const uint32_t *taken, uint32_t n)
 {
     uint32_t best = n;
@@ -74,7 +76,7 @@ static uint32_t best_offer(const struct draft_offer *offers, const uint32_t *tak
     return best;
 }
 
-/* Takes the @n_extra tokens with the best chances. Returns how many there were. */
+/* Takes the @n_extra tokens with the best chances. Returns how many tokens were taken. */
 static uint32_t take_tokens(const struct draft_offer *offers, uint32_t n, uint32_t n_extra,
                             uint32_t *ret_n)
 {

@@ -40,8 +40,8 @@ struct draft_offer {
 
 /* Records that a step with @n_seqs decoding sequences and @n_extra drafted tokens took @usec. */
 void draft_cost_note(struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra, uint64_t usec);
-/* Returns the expected time of a step in microseconds; 0: not even steps without drafts are
- * known. */
+/* Returns the expected time of a step in microseconds; 0: the time of steps without drafts is
+ * unknown. */
 double draft_cost_time(const struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra);
 /* Chooses how many tokens of each of the @n offers the next step verifies, @max_extra in all. Fills
  * @ret_n [n], and returns their sum. @cost NULL: drafts cost nothing. */

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define FOLLOW_TOKENS 64u /* a text is followed from this many tokens before its end, at first */
+/* If the place of a text is not known yet, only this many of its last tokens are followed. */
+#define FOLLOW_TOKENS 64u
 
 struct memory_key {
     uint8_t key[DRAFT_KEY_BYTES];
@@ -52,7 +53,8 @@ static struct memory_key *find_key(const struct draft_memory *m, const uint8_t *
     return NULL;
 }
 
-/* Returns the entry of @key, or makes one in place of the entry that was unused longest. */
+/* Returns the entry of @key, or makes one in place of the entry that has been unused for the
+ * longest time. */
 static struct memory_key *want_key(struct draft_memory *m, const uint8_t *key)
 {
     struct memory_key *k = find_key(m, key);
@@ -69,7 +71,7 @@ static struct memory_key *want_key(struct draft_memory *m, const uint8_t *key)
     return k;
 }
 
-/* Makes the newer automaton of a key have room for @n tokens. */
+/* Makes room for @n tokens in the newer automaton of a key. */
 static int make_room(struct draft_memory *m, struct memory_key *k, uint32_t n)
 {
     struct suffix *fresh;
@@ -103,7 +105,7 @@ void draft_memory_add(struct draft_memory *m, const uint8_t *key, const int32_t 
     suffix_end_text(k->texts[0]);
 }
 
-/* Finds the place of a text in one automaton, which it follows from @from on. */
+/* Updates the place of a text in one automaton with the tokens from number @from on. */
 static void follow_text(const struct suffix *x, struct suffix_place *place, const int32_t *tokens,
                         uint32_t from, uint32_t n)
 {

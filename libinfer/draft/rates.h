@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Estimates how many tokens of a draft will be accepted, from the drafts that were compared before.
+ * Estimates how many tokens of a draft will be accepted, from earlier drafts.
  *
  * Position j of a draft counts as tried when all positions before it were accepted, and as a hit
- * when it was accepted, too. The estimate of a position's chance is
+ * when it was accepted as well. The estimate of a position's chance is
  *     (hits + 1/2 × weight) ÷ (tries + weight)
  * over all sequences, by the class of the draft (how it was found) and the position. The counts
  * fade: each new try multiplies the older ones by DRAFT_FADE. The chance for one sequence is the
@@ -36,6 +36,6 @@ void draft_rates_note(struct draft_rates *all, struct draft_own_rates *own, uint
 /* Fills in the chance that at least j + 1 tokens are accepted, for each j < @n. */
 void draft_rates_chances(const struct draft_rates *all, const struct draft_own_rates *own,
                          uint32_t i_class, uint32_t n, float *ret_chances);
-/* Returns the class of a draft that a match of @len tokens gave, when the share @share of the
- * places with this match went on as the draft does. */
+/* Returns the class of a draft that was found by a match of @len tokens. @share: the share of the
+ * places with this match that are followed by the draft's first token. */
 uint32_t draft_class(uint32_t len, float share);

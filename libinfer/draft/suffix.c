@@ -2,10 +2,10 @@
 /*
  * Implements the suffix automaton with arrays of states and edges.
  *
- * A text of n tokens has at most 2n states and 3n edges. An edge leads from a state to another one
- * with a token. A hash table finds edges by state and token; the edges of a state also form a list,
- * because a state that is split copies them. The link of a state leads to the state of its longest
- * suffix that occurs in more places.
+ * A text of n tokens has at most 2n states and 3n edges. An edge leads from one state to another
+ * and has a token. A hash table finds edges by state and token; the edges of a state also form a
+ * list, because splitting a state copies its edges. The link of a state leads to the state of its
+ * longest suffix that occurs in more places.
  */
 #include "draft/suffix.h"
 
@@ -72,7 +72,8 @@ struct suffix *suffix_free(struct suffix *x)
 
 void suffix_clear(struct suffix *x)
 {
-    /* A new table is clear already, and its memory shall stay unused. */
+    /* The table of a new automaton is already clear; clearing it again would make the system
+     * provide all of its memory. */
     if (x->n_edges > 0)
         memset(x->table, 0, ((size_t)x->mask + 1) * sizeof(*x->table));
     x->states[0] = (struct suffix_state){.link = NONE, .first = NONE, .best = NONE};
@@ -120,8 +121,8 @@ static uint32_t add_state(struct suffix *x, uint32_t len)
     return x->n_states++;
 }
 
-/* Splits the state to which @edge leads: the parts that are not longer than @len get a state of
- * their own, because they occur in one place more. */
+/* Splits the state to which @edge leads: the parts of at most @len tokens get a state of their own,
+ * because they occur in one more place. */
 static uint32_t split_state(struct suffix *x, uint32_t edge, uint32_t len)
 {
     const uint32_t old = x->edges[edge].to, copy = add_state(x, len);
@@ -146,8 +147,9 @@ static uint32_t split_state(struct suffix *x, uint32_t edge, uint32_t len)
     return copy;
 }
 
-/* Returns the state of the longest part that can be followed by @token, from @state along the
- * links, after it has given an edge to @to to all longer ones. */
+/* Follows the links from @state to the first state that has an edge with @token. Adds such an edge,
+ * which leads to @to, to each state before it. Returns the first state and sets *ret_edge to its
+ * edge; returns NONE if no state has such an edge. */
 static uint32_t extend_states(struct suffix *x, uint32_t state, int32_t token, uint32_t to,
                               uint32_t *ret_edge)
 {
@@ -161,8 +163,8 @@ static uint32_t extend_states(struct suffix *x, uint32_t state, int32_t token, u
     return state;
 }
 
-/* Counts the place where the current text ends now, and updates the most frequent edges of the
- * states of the place before. */
+/* Counts the place where the current text ends now. @before is the state of the place before
+ * @token; the most frequent edges of this state and of the states along its links are updated. */
 static void count_place(struct suffix *x, uint32_t before, int32_t token)
 {
     uint32_t state = x->last;
@@ -222,7 +224,7 @@ struct suffix_place suffix_repeated(const struct suffix *x)
 {
     const struct suffix_state *last = &x->states[x->last];
 
-    /* The whole current text is a repetition if another text has it, too. */
+    /* The whole current text is a repetition if another text contains it. */
     if (x->last == 0 || last->count > 1)
         return (struct suffix_place){x->last, last->len};
     return (struct suffix_place){last->link, x->states[last->link].len};
@@ -252,7 +254,8 @@ uint32_t suffix_draft(const struct suffix *x, struct suffix_place place, uint32_
     for (; i < n; i++) {
         const struct suffix_edge *e;
 
-        /* Nothing followed the end of a text, so a shorter part goes on there. */
+        /* This part occurs only at the ends of texts, so no token has followed it. A shorter part
+         * may occur elsewhere. */
         while (state != 0 && x->states[state].best == NONE)
             state = x->states[state].link;
         if (state == 0)

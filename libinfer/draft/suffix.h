@@ -42,14 +42,15 @@ void suffix_end_text(struct suffix *x);
 /* Returns the number of tokens that were added. */
 uint32_t suffix_n_tokens(const struct suffix *x);
 
-/* Returns the longest part of the added texts that the current text ends with, and that also occurs
- * somewhere before. */
+/* Returns the longest part with which the current text ends and which also occurs earlier in the
+ * added texts. */
 struct suffix_place suffix_repeated(const struct suffix *x);
-/* Returns the longest part that a text ends with after @token, if it ended with @place before. */
+/* Returns the longest part with which a text ends after @token, if the text ended with @place
+ * before. */
 struct suffix_place suffix_follow(const struct suffix *x, struct suffix_place place, int32_t token);
-/* Writes up to @n tokens that followed @place most often, one after another, to @ret_tokens. The
- * newer of two equally frequent tokens is taken. Returns how many there are. *ret_share is the
- * share of the occurrences of @place that were followed by the first of the tokens; it is not set
- * if the result is 0. */
+/* Writes to @ret_tokens the token that most often followed @place, then the token that most often
+ * followed this one, and so on, up to @n tokens. The newer of two equally frequent tokens is taken.
+ * Returns the number of tokens. *ret_share is the share of the occurrences of @place that were
+ * followed by the first of the tokens; it is not set if the result is 0. */
 uint32_t suffix_draft(const struct suffix *x, struct suffix_place place, uint32_t n,
                       int32_t *ret_tokens, float *ret_share);

@@ -28,7 +28,7 @@ struct embedder_params {
     uint32_t n_graphs;                 /* up to LANE_MAX_PLANS */
     bool exact;
     struct job_shape shape;
-    struct file_set files; /* files of the weights: if they change, all computing stops */
+    struct file_set files; /* files of the weights; if one of them changes, all jobs end */
     uint64_t max_queue_tokens;
 };
 

@@ -10,7 +10,7 @@
 
 #include "core/err.h"
 
-/* With these limits of a request, no product that this file computes can overflow. */
+/* Limits of a request. With them, no product that this file computes can overflow. */
 #define MAX_TEXTS  (1u << 24)
 #define MAX_TOKENS ((size_t)1 << 32)
 

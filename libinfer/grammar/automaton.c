@@ -42,7 +42,7 @@ int automaton_init(struct automaton *a, const struct program *p)
         return r;
     }
     /* The index is cleared. Otherwise a later search for a configuration that has no items, and
-     * behind which the text may end, would find AUTOMATON_UNKNOWN, which has the same content. */
+     * after which the text may end, would find AUTOMATON_UNKNOWN, which has the same content. */
     index_done(&a->config_index);
     a->config_index = (struct index){0};
     return 0;

@@ -5,9 +5,9 @@
  * The automaton of a grammar, which is made while it is used
  *
  * An item is a state of the program and a frame. The frame is the set of items with which the text
- * continues behind the end of the state's rule. A configuration is the set of all items that the
+ * continues after the end of the state's rule. A configuration is the set of all items that the
  * text so far may have reached. It stores only items that consume something. Equal frames and equal
- * configurations are stored once, so that parts of a text that mean the same lead to the same
+ * configurations are stored once. So texts that can be continued in the same ways lead to the same
  * configuration, and each step from a configuration with a symbol is computed once.
  *
  * All callers of a rule at one place of the text share one frame. Therefore a rule that contains
@@ -25,7 +25,7 @@
 #define AUTOMATON_DEAD    1u /* no text continues in this way */
 #define AUTOMATON_FIRST   2u
 
-#define FRAME_BOTTOM 0u /* the frame behind the end of the whole text */
+#define FRAME_BOTTOM 0u /* the frame after the end of the whole text */
 
 /* state << 32 | frame */
 typedef uint64_t item;

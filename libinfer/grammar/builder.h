@@ -4,11 +4,11 @@
 /*
  * Builds the rules of a grammar, for the parsers of all notations.
  *
- * A grammar is a set of rules over bytes. A node is an expression; nodes are numbers and belong to
- * their builder. A node may be used in any number of places. The function that fails first (out of
- * memory, or a limit of the builder) leaves an error in the builder and returns BUILDER_NONE. All
- * later functions return BUILDER_NONE at once. Therefore readers test for an error with
- * grammar_builder_error() only at the end and in long loops.
+ * A grammar is a set of rules over bytes. A node stands for an expression. It is a number, which is
+ * valid only for the builder that made it. A node may be used in any number of places. The function
+ * that fails first (out of memory, or a limit of the builder) leaves an error in the builder and
+ * returns BUILDER_NONE. All later functions return BUILDER_NONE at once. Therefore readers test for
+ * an error with grammar_builder_error() only at the end and in long loops.
  *
  * A node is *regular* if no rule that contains itself is reachable from it. Only regular nodes may
  * be operands of grammar_and() and grammar_not().
@@ -39,8 +39,8 @@ int grammar_builder_error(const struct grammar_builder *b);
 grammar_node grammar_empty(struct grammar_builder *b);   /* the empty text */
 grammar_node grammar_nothing(struct grammar_builder *b); /* no text at all */
 grammar_node grammar_bytes(struct grammar_builder *b, const char *text, size_t len);
-/* Returns the node of one code point in the ranges, or with @inverted of one code point outside of
- * them, in UTF-8. */
+/* Returns the node of one code point in UTF-8. The code point is in one of the ranges, or with
+ * @inverted outside of all ranges. */
 grammar_node grammar_class(struct grammar_builder *b, const struct grammar_range *ranges, size_t n,
                            bool inverted);
 /* Returns the node of the token whose piece is @text. If the token is special, only the token
@@ -75,9 +75,9 @@ grammar_node grammar_until(struct grammar_builder *b, const char *end, size_t le
 /*
  * Reads a regular expression of ECMA-262 with the flag u. JSON Schema uses this notation, and Lark
  * and Rust write most expressions in the same way. The node stands for the whole text: ^ and $ at
- * its ends are permitted and change nothing, and @unanchored puts any text around it where ^ or $
- * is missing. Look-behind and back references are refused, and so is look-ahead inside of most
- * groups and repetitions. -EINVAL with the position in *reterr; -E2BIG; -ENOMEM.
+ * its ends are permitted and change nothing, and with @unanchored any text may stand at an end
+ * where ^ or $ is missing. Look-behind and back references are refused, and so is look-ahead inside
+ * of most groups and repetitions. -EINVAL with the position in *reterr; -E2BIG; -ENOMEM.
  */
 int grammar_regex(struct grammar_builder *b, const char *pattern, size_t len, bool unanchored,
                   grammar_node *ret_node, struct inf_err *reterr);

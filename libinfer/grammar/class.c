@@ -66,7 +66,7 @@ static int class_add_sequence(struct class *c, uint32_t first, uint32_t last)
 }
 
 /* Adds code points whose encodings have the same length. The range is split until, in each part,
- * the bytes behind the first differing byte have their whole range. */
+ * the bytes after the first differing byte have their whole range. */
 static int class_add_split(struct class *c, uint32_t first, uint32_t last)
 {
     int r;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes configurations (automaton.h). While a configuration is made, each rule that is called at
- * the current place of the text has a local frame. This frame collects the items behind all calls
- * of the rule. The frame is complete when all edges have been followed. It is stored then, and the
- * stored number replaces its local number in the items. Local frames that contain each other are
- * stored as one group. The key of a group is the items of its frames, in which the number of a rule
- * stands for the rule's frame.
+ * the current place of the text has a local frame. This frame collects the items with which the
+ * text continues after each call of the rule. The frame is complete when all edges have been
+ * followed. Then it is stored, and its stored number replaces its local number in the items. Local
+ * frames that contain each other are stored as one group. The key of a group consists of the items
+ * of its frames; in these items the number of a rule stands for the rule's frame.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "grammar/closure.h"
 
 #define LOCAL      0x80000000u /* set in a local frame; the other bits are its number */
-#define MAX_ITEMS  (1u << 16)  /* the most items of one configuration */
+#define MAX_ITEMS  (1u << 16)  /* the largest number of items of one configuration */
 #define UNRESOLVED UINT32_MAX
 
 struct items {
@@ -28,7 +28,7 @@ struct local {
     uint32_t first, n; /* its items in the sorted list `behind` */
 };
 
-/* An item behind a call. */
+/* An item with which the text continues after a call. */
 struct behind {
     uint32_t local;
     item item;
@@ -213,7 +213,7 @@ static int closure_return(struct closure *c, const struct automaton *a, uint32_t
     if (frame == FRAME_BOTTOM)
         c->is_complete = true;
     /* A rule with a local frame may be empty here, and closure_call() has already added the item
-     * behind the call. */
+     * after the call. */
     if (frame == FRAME_BOTTOM || frame & LOCAL)
         return 0;
     for (uint32_t i = 0; r == 0 && i < a->frames[frame].n; i++) {

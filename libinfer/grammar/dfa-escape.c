@@ -4,8 +4,9 @@
  *
  * Each character may be written as itself, if JSON permits that, or as an escape. An escape \uXXXX
  * is read digit by digit, and the automaton is followed as soon as the digits so far determine
- * another byte of the character in UTF-8. So a state between two digits is a state of the automaton
- * and up to four bits of the byte that is not complete. Such states with equal edges are one state.
+ * another byte of the character in UTF-8. So a state between two digits consists of a state of the
+ * automaton and up to four bits of the byte that is not complete. Such states are merged if their
+ * edges are equal.
  */
 #include <errno.h>
 #include <string.h>
@@ -164,7 +165,7 @@ static uint32_t escaper_put(struct escaper *e, const struct edge_list *list)
 
 static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t state, unsigned bits);
 
-/* Returns the state behind digit @h in a place where at most two digits have been read. */
+/* Returns the state after digit @h in a place where at most two digits have been read. */
 static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {
@@ -199,7 +200,7 @@ static uint32_t place_begin(struct escaper *e, enum place place, uint32_t state,
     }
 }
 
-/* Returns the state behind digit @h in any place where a digit is read. */
+/* Returns the state after digit @h in any place where a digit is read. */
 static uint32_t place_digit(struct escaper *e, enum place place, uint32_t state, unsigned bits,
                             unsigned h)
 {
@@ -256,7 +257,7 @@ static uint32_t place_make(struct escaper *e, enum place place, uint32_t state, 
     return escaper_put(e, &list);
 }
 
-/* Returns whether the automaton goes on from @state with a byte from @first to @last. */
+/* Returns whether the automaton can read a byte from @first to @last in @state. */
 static bool escaper_reads(const struct escaper *e, uint32_t state, unsigned first, unsigned last)
 {
     const uint32_t *row = e->dfa->next + (size_t)state * e->dfa->n_classes;
@@ -267,7 +268,7 @@ static bool escaper_reads(const struct escaper *e, uint32_t state, unsigned firs
     return false;
 }
 
-/* Returns false only if no character can continue behind a place; true may be wrong. */
+/* Returns false only if no character can continue at a place. A result of true may be wrong. */
 static bool place_reads(const struct escaper *e, enum place place, uint32_t state, unsigned bits)
 {
     switch (place) {
@@ -327,7 +328,7 @@ static uint32_t escaper_place(struct escaper *e, enum place place, uint32_t stat
     return escaper_place_bits(e, place, state, bits);
 }
 
-/* Returns the state behind a backslash. */
+/* Returns the state after a backslash. */
 static uint32_t escaper_backslash(struct escaper *e, uint32_t state)
 {
     static const char codes[][2] = {

@@ -2,9 +2,10 @@
 /*
  * Lengths of the texts that a state accepts
  *
- * States that accept texts of other lengths are not equal, so the lengths give a first partition of
- * the states. Without it, the search for equal states would take one round for each length in which
- * two states differ: hundreds of rounds for automata of texts with a limited length.
+ * Two states that accept texts of different lengths are not equal, so the lengths give a first
+ * partition of the states. Without this partition, the search for equal states would take one round
+ * for each length in which two states differ: hundreds of rounds for automata of texts with a
+ * limited length.
  */
 #include <errno.h>
 #include <string.h>
@@ -35,8 +36,8 @@ static int dfa_reverse(const struct dfa *dfa, uint32_t *n_out, uint32_t *first, 
     return 0;
 }
 
-/* Sets the lower half of part[i] to the length of the longest text that state i accepts; 0xffff: no
- * longest one. */
+/* Sets the lower half of part[i] to the length of the longest text that state i accepts; 0xffff:
+ * there is no longest text. */
 static void dfa_longest(const struct dfa *dfa, uint32_t *n_out, const uint32_t *first,
                         const uint32_t *from, uint32_t *stack, uint32_t *part)
 {

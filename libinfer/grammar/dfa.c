@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes deterministic automata from states or from pairs of states, and makes them smaller. */
+/* Makes deterministic automata from an nfa or from pairs of states, and minimizes them. */
 #include <errno.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Deterministic automata over bytes, for the operations that only regular nodes have
+ * Deterministic automata over bytes, for the operations that are possible only with regular nodes
  *
  * All functions return -ENOMEM, or -E2BIG if a result has more than DFA_MAX_STATES states or if the
  * limit of @work is exceeded. Functions with an nfa use its counter.

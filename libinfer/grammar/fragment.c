@@ -210,7 +210,7 @@ static int fragment_call(struct fragments *f, uint32_t rule, uint32_t next, uint
     return r;
 }
 
-/* Writes a node inside of a JSON string: escapes its operands. */
+/* Makes the fragment of a node inside of a JSON string: escapes the operands of the node. */
 static int fragment_escape(struct fragments *f, grammar_node node, uint32_t next,
                            uint32_t *ret_start)
 {

@@ -281,7 +281,7 @@ static bool gbnf_number(struct gbnf *g, uint32_t *ret_number)
     return g->at > start && number <= MAX_REPEAT;
 }
 
-/* Reads "{2}", "{2,}", "{2,3}" or "{,3}" behind the first bracket. */
+/* Reads "{2}", "{2,}", "{2,3}" or "{,3}" after the first bracket. */
 static int gbnf_braces(struct gbnf *g, uint32_t *ret_min, uint32_t *ret_max)
 {
     bool has_min, has_max = false;
@@ -397,7 +397,7 @@ static int gbnf_rule(struct gbnf *g)
     rule = name->rule;
     gbnf_space(g, false);
     if (!gbnf_skip(g, "::="))
-        return gbnf_fail(g, "\"::=\" is expected behind the name of a rule");
+        return gbnf_fail(g, "\"::=\" is expected after the name of a rule");
     r = gbnf_choice(g, &body);
     if (r < 0)
         return r;

@@ -9,7 +9,7 @@
 #include "grammar/matcher.h"
 #include "grammar/vocab.h"
 
-/* One step in a text of a family (see vocab.h): the symbol, and the phase behind the symbol. */
+/* One step in a text of a family (see vocab.h): the symbol, and the phase after the symbol. */
 struct family_move {
     uint16_t symbol;
     uint8_t phase;

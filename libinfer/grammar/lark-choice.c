@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the text behind the colon of a rule or a terminal. */
+/* Reads the text after the colon of a rule or a terminal. */
 #include <errno.h>
 #include <string.h>
 
@@ -116,7 +116,7 @@ static int lark_range(struct lark *l, const char *first, size_t n_first, grammar
     int r;
 
     if (l->word.kind != LARK_STRING)
-        return lark_fail(l, "a string is expected behind \"..\"");
+        return lark_fail(l, "a string is expected after \"..\"");
     r = lark_string(l, &l->word, &last, &n_last);
     if (r < 0)
         return r;
@@ -290,7 +290,7 @@ static int lark_group(struct lark *l, const char *end, grammar_node *ret_node)
 }
 
 /* Returns whether a word is the name of a rule, which is in lower case. Ignored text is not added
- * behind a rule, because it is already behind the terminals of the rule. */
+ * after a rule, because it is already after the terminals of the rule. */
 static bool is_rule_name(const struct lark_word *word)
 {
     for (size_t i = 0; i < word->len; i++)
@@ -351,7 +351,7 @@ static int lark_number(struct lark *l, uint32_t *ret_number)
     return lark_next(l);
 }
 
-/* Reads "2..3" or "2" behind "~". */
+/* Reads "2..3" or "2" after "~". */
 static int lark_times(struct lark *l, uint32_t *ret_min, uint32_t *ret_max)
 {
     int r;
@@ -381,7 +381,7 @@ static int lark_braces(struct lark *l, uint32_t *ret_min, uint32_t *ret_max)
     return r < 0 ? r : lark_expect(l, "}");
 }
 
-/* Reads one repetition behind an atom. Returns 1, 0 if there is none, or a negative errno value. */
+/* Reads one repetition after an atom. Returns 1, 0 if there is none, or a negative errno value. */
 static int lark_repeat(struct lark *l, uint32_t *ret_min, uint32_t *ret_max)
 {
     static const char signs[] = "*+?";
@@ -457,7 +457,7 @@ static int lark_sequence(struct lark *l, grammar_node *ret_node)
     return r;
 }
 
-/* Reads sequences that are joined by "&", and skips the name of the tree behind "->". */
+/* Reads sequences that are joined by "&", and skips the name of the tree after "->". */
 static int lark_branch(struct lark *l, grammar_node *ret_node)
 {
     grammar_node node;
@@ -477,7 +477,7 @@ static int lark_branch(struct lark *l, grammar_node *ret_node)
     if (r <= 0)
         return r;
     return l->word.kind == LARK_NAME ? lark_next(l)
-                                     : lark_fail(l, "a name is expected behind \"->\"");
+                                     : lark_fail(l, "a name is expected after \"->\"");
 }
 
 int lark_choice(struct lark *l, grammar_node *ret_node)

@@ -76,7 +76,7 @@ static int lex_quoted(struct lark_lexer *l, char quote)
     return lex_fail(l, quote == '/' ? "a regular expression has no end" : "a string has no end");
 }
 
-/* Reads a quoted text and the letters behind it. */
+/* Reads a quoted text and the letters after it. */
 static int lex_literal(struct lark_lexer *l, struct lark_word *word, enum lark_kind kind)
 {
     const size_t start = l->at;

@@ -15,7 +15,7 @@ enum lark_kind {
     LARK_REGEX,     /* a regular expression with its slashes */
     LARK_TOKEN,     /* a token with its angle brackets */
     LARK_DIRECTIVE, /* a directive with its percent sign */
-    LARK_BLOCK,     /* a text in braces behind a directive, with its braces */
+    LARK_BLOCK,     /* a text in braces after a directive, with its braces */
     LARK_SIGN,      /* one other character, or ".." or "->" */
 };
 
@@ -24,7 +24,7 @@ struct lark_word {
     unsigned line;
     const char *text;
     size_t len;
-    const char *flags; /* the letters behind a string or a regular expression */
+    const char *flags; /* the letters after a string or a regular expression */
     size_t n_flags;
 };
 

@@ -51,7 +51,7 @@ int lark_expect(struct lark *l, const char *text)
     return r < 0 ? r : r == 1 ? 0 : lark_fail(l, what);
 }
 
-/* The attributes in the brackets behind the name of a rule. */
+/* The attributes in the brackets after the name of a rule. */
 struct attributes {
     char *suffix; /* NULL: none */
     size_t n_suffix;
@@ -95,7 +95,7 @@ static int lark_attributes(struct lark *l, struct attributes *a)
     return r < 0 ? r : lark_expect(l, "]");
 }
 
-/* Applies attributes to the node of the text behind the colon. */
+/* Applies attributes to the node of the text after the colon. */
 static grammar_node attributes_apply(const struct attributes *a, struct lark *l, grammar_node body)
 {
     const struct grammar_range all = {0, SET_LAST};
@@ -131,7 +131,7 @@ static int lark_name_marks(struct lark *l)
     return r;
 }
 
-/* Skips the priority behind a name. */
+/* Skips the priority after a name. */
 static int lark_priority(struct lark *l)
 {
     int r;

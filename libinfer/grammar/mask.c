@@ -35,13 +35,13 @@ static void mask_set_node(const struct inf_grammar_vocab *v, int32_t token, uint
         mask_set(mask, (int32_t)list[i]);
 }
 
-/* If fewer nodes than this are looked up, no shorter way is searched for. */
+/* If a walk would look at fewer nodes than this, no shorter way is searched for. */
 #define MANY_NODES 20000
 /* Subtrees with at most this many nodes are always walked node by node. */
 #define SMALL_SUBTREE 256
 
 /* Finds a family whose tokens with the first byte @byte are all permitted. @config is the
- * configuration behind this byte. */
+ * configuration after this byte. */
 static const struct family *find_subtree(const struct inf_grammar *g, uint32_t config, uint8_t byte)
 {
     for (unsigned family = 0; family < N_FAMILIES; family++)
@@ -124,7 +124,7 @@ static int grammar_walk(struct inf_grammar *g, uint32_t config, const struct tok
 }
 
 /*
- * Divides the tokens by their first bytes. Behind most first bytes, any text of a family may
+ * Divides the tokens by their first bytes. After most first bytes, any text of a family may
  * follow, and all tokens of the family are permitted; only tokens with other first bytes are looked
  * up. This is useful in a free text that ends with a marker, when the first character of the marker
  * was just written: only a few next bytes continue the marker.
@@ -250,8 +250,7 @@ void grammar_drop_masks(struct inf_grammar *g)
     g->masks_size = 0;
 }
 
-/* Returns the number of tokens of a mask. If it is at least @enough, the result may be smaller than
- * the number, but not smaller than @enough. */
+/* Returns the number of tokens of a mask. The count may end early when it has reached @enough. */
 static uint32_t mask_count(const uint32_t *mask, uint32_t n_words, uint32_t enough)
 {
     uint32_t n = 0;
@@ -333,7 +332,7 @@ static int grammar_count_nodes(struct inf_grammar *g, uint32_t config,
     return 0;
 }
 
-/* Computes the part of a mask that is about tokens that stand for their bytes. */
+/* Computes the bits of a mask for the tokens that stand for their bytes. */
 static int grammar_mask_bytes(struct inf_grammar *g, uint32_t config, uint32_t *ret_mask)
 {
     const struct family *family;

@@ -33,10 +33,10 @@ int grammar_matcher_clone(const struct grammar_matcher *m, struct grammar_matche
  * complete. -E2BIG: a limit of the grammar's automaton was reached; -ENOMEM.
  */
 int grammar_matcher_mask(struct grammar_matcher *m, uint32_t *ret_mask);
-/* Appends a token. A token that ends the generation is accepted behind a complete text. Returns 0,
+/* Appends a token. A token that ends the generation is accepted after a complete text. Returns 0,
  * -E2BIG, -ENOMEM, or MATCHER_REFUSED, which leaves the matcher unchanged. */
 int grammar_matcher_accept(struct grammar_matcher *m, int32_t token);
 /* Returns whether the text so far is a text of the grammar. */
 bool grammar_matcher_is_complete(const struct grammar_matcher *m);
-/* Returns whether nothing but the end of the generation may follow. */
+/* Returns whether only the end of the generation may follow. */
 bool grammar_matcher_must_end(struct grammar_matcher *m);

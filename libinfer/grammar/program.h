@@ -4,7 +4,7 @@
 /*
  * A grammar as states and edges, from which the automaton is made while it is used
  *
- * A text can be completed from each state, because states and edges that lead nowhere are removed.
+ * A text can be completed from each state, because all other states and edges are removed.
  */
 
 #include <infer/tokenizer.h>
@@ -15,7 +15,7 @@
 struct program {
     struct nfa nfa;   /* arg of EDGE_TOKEN: here the number of a symbol, not the id of a token */
     uint32_t *starts; /* [n_rules]: first states; rule 0 is the whole grammar */
-    bool *nullable;   /* [n_states]: the rest of the rule behind the state may be empty */
+    bool *nullable;   /* [n_states]: the rest of the rule after the state may be empty */
     uint32_t n_rules;
     /* A symbol is a class of bytes, or a token: symbol n_classes + i is tokens[i]. */
     uint8_t class_of[256];
@@ -35,7 +35,7 @@ int grammar_program_new(struct grammar_builder *b, grammar_node root,
 struct program *grammar_program_free(struct program *p);
 DEFINE_CLEANUP(struct program *, grammar_program_free);
 
-/* Returns whether a rule ends in this state and cannot go on. */
+/* Returns whether a rule ends in this state and cannot continue. */
 static inline bool program_is_end(const struct program *p, uint32_t state)
 {
     return p->nfa.states[state].is_final && p->nfa.states[state].n == 0;

@@ -42,7 +42,7 @@ static bool parse_hex(struct regex_parser *p, size_t n, uint32_t *ret_value)
     return true;
 }
 
-/* Parses the digits of "\u{1F600}", behind the opening bracket. */
+/* Parses the digits of "\u{1F600}", after the opening bracket. */
 static bool parse_braced_hex(struct regex_parser *p, uint32_t *ret_value)
 {
     uint32_t value = 0;
@@ -54,7 +54,7 @@ static bool parse_braced_hex(struct regex_parser *p, uint32_t *ret_value)
     return n > 0 && value <= SET_LAST && p->at < p->len && p->pattern[p->at++] == '}';
 }
 
-/* Parses the code behind "\u" or "\x". Two escapes that form a surrogate pair are one code
+/* Parses the code after "\u" or "\x". Two escapes that form a surrogate pair are one code
  * point. */
 static int parse_code(struct regex_parser *p, char letter, uint32_t *ret_cp)
 {
@@ -208,7 +208,7 @@ static int class_range(struct regex_parser *p, struct set *set)
         r = class_member(p, set, &last, &is_set);
         if (r < 0)
             return r;
-        if (is_set) { /* the dash before a set is a plain one */
+        if (is_set) { /* a dash before a set stands for itself */
             r = set_add(set, '-', '-');
             last = first;
         }

@@ -336,7 +336,7 @@ static int parse_repeated(struct regex_parser *p, struct tree **ret_tree)
     if (parse_quantifier(p, &min, &max)) {
         if (min > max)
             return parser_fail(p, "a repetition whose limits are in the wrong order");
-        parser_skip(p, "?"); /* a lazy repetition has the same texts */
+        parser_skip(p, "?"); /* a lazy repetition matches the same texts */
         r = tree_of_kind(p, TREE_REPEAT, &repeat);
         if (r < 0)
             return r;

@@ -16,8 +16,8 @@
 
 /* The place of a part of the pattern in the text. */
 struct place {
-    bool at_start, at_end;    /* nothing but padding is before or behind the part */
-    bool pad_left, pad_right; /* any text may be before or behind the part */
+    bool at_start, at_end;    /* nothing but padding is before or after the part */
+    bool pad_left, pad_right; /* any text may be before or after the part */
 };
 
 struct lowering {
@@ -107,7 +107,7 @@ static int lower_list(const struct lowering *l, const struct tree *first, struct
         place.pad_right &= !inside.pad_right;
         place.at_start = place.pad_left = false;
     }
-    /* If the list has no part, the left padding and the right padding are one. */
+    /* An empty list has only one padding. */
     place.pad_right &= !first;
     return r == 0 && (place.pad_left || place.pad_right) ? nodes_add(list, any_text(l->b)) : r;
 }

@@ -3,9 +3,9 @@
  * Arrays
  *
  * The first elements (the prefix) may have schemas of their own, and all other elements share one.
- * The nodes are made from the last element to the first one. There is one node for each *state* in
- * which the elements before it can leave the array: the number of elements that have satisfied
- * `contains`, or the set of values of an enumeration that have been used (uniqueItems).
+ * The nodes are made from the last element to the first one. There is one node for each *state* of
+ * the array. The state says what the elements before the node have done: how many of them have
+ * satisfied `contains`, or which values of an enumeration they have used (uniqueItems).
  */
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct schema_value *array_prefix(const struct schema_value *v)
     return prefix ? prefix : items && items->type == VALUE_ARRAY ? items : NULL;
 }
 
-/* The schema of elements behind the prefix; NULL: none. */
+/* The schema of elements after the prefix; NULL: none. */
 static const struct schema_value *array_rest(const struct schema_value *v)
 {
     const struct schema_value *items = schema_get(v, "items");
@@ -195,8 +195,8 @@ static grammar_node array_with_comma(struct schema *s, grammar_node element)
 
 /* -- plain arrays -- */
 
-/* Returns the node of all elements behind the first @n ones. All of these elements have the schemas
- * of the rest. */
+/* Returns the node of all elements after the first @n ones. All of these elements have the schema
+ * of array_rest(). */
 static grammar_node array_tail(struct array *a, uint32_t n)
 {
     const uint32_t min = a->min > n ? a->min - n : 0;
@@ -238,7 +238,7 @@ static grammar_node array_plain(struct array *a)
 /* -- contains -- */
 
 /* The nodes of one element. @with: the element satisfies `contains`. @without: the element need not
- * satisfy `contains`, or must not if there is a limit (maxContains). */
+ * satisfy `contains`; if there is a limit (maxContains), it must not satisfy it. */
 struct kinds {
     grammar_node with, without;
 };

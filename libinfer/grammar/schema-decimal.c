@@ -15,7 +15,7 @@
 
 enum { EXPONENT_MAX = 100000, FLOAT_DIGITS = 15 };
 
-/* The digits of a number's text, in front of the exponent. */
+/* The digits of a number's text, before the exponent. */
 struct digits {
     char text[4 * DECIMAL_DIGITS];
     long n, point; /* point: how many digits come before the decimal point; negative: zeros

@@ -100,7 +100,8 @@ static bool disjoint_closed(const struct schema_value *a, const struct schema_va
     return false;
 }
 
-/* Returns whether @b is disjoint from the schemas that @v applies to the same place. */
+/* Returns whether @b is disjoint from @v because of the schemas that $ref, allOf, anyOf or oneOf of
+ * @v apply to the same place. */
 static bool disjoint_below(struct schema *s, const struct schema_value *v,
                            const struct schema_value *b, unsigned depth)
 {

@@ -50,7 +50,7 @@ struct filter {
     bool has;
 };
 
-/* Takes over the values of the first enum. */
+/* Copies the values of the first enum. */
 static bool filter_start(struct filter *f, const struct schema_value *list, bool is_const,
                          bool null)
 {

@@ -14,7 +14,10 @@
 #include "core/utf8.h"
 #include "grammar/schema.h"
 
-enum { RULE_EVERY = 64 /* levels from rule to rule: keeps the nesting of nodes small */ };
+enum {
+    RULE_EVERY = 64 /* a new rule begins after this many levels, so that nodes are not nested
+                       deeply */
+};
 
 /* Sorted names[first … last), which are equal in the first @at bytes. */
 struct span_of_names {

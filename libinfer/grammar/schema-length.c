@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lengths of strings beside a pattern
+ * Lengths of strings that also have a pattern
  *
  * An automaton that reads a pattern and counts characters has a state for each pair of a state of
  * the pattern and a length. It becomes too large if the length is large, or if a character of the
@@ -14,8 +14,9 @@
 #include "grammar/schema.h"
 
 enum {
-    PARTS_MAX = 64, /* the most parts of one form */
-    FORMS_MAX = 32, /* the most forms of one pattern: one for each alternative */
+    PARTS_MAX = 64, /* the largest number of parts of one form */
+    FORMS_MAX = 32, /* the largest number of forms of a pattern, which has one for each
+                       alternative */
     UNIT_DEPTH = 4,
 };
 

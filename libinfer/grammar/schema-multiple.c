@@ -2,9 +2,9 @@
 /*
  * Makes nodes of the multiples of a number, by the remainder of the digits so far
  *
- * A node stands for the digits that may follow the first i digits if these digits form a number
- * with the remainder r. The nodes are made from the last digit to the first one, so each of them
- * exists once.
+ * A node stands for the digits that may follow the first i digits if the first i digits form a
+ * number with the remainder r. The nodes are made from the last digit to the first one, so each of
+ * them exists once.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct multiple {
     struct schema *s;
     uint32_t factor, n_int, n_frac;
     grammar_node *now, *after; /* [factor] nodes of the digits that follow, by remainder */
-    grammar_node *tail; /* [factor] nodes of the text behind the integer part, by remainder */
+    grammar_node *tail;        /* [factor] nodes of the text after the integer part, by remainder */
 };
 
 static grammar_node multiple_digit(struct schema *s, uint32_t digit)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `not`: makes a schema that permits what another one does not
+ * `not`: makes a schema that permits the values that another schema does not permit
  *
  * A value violates a schema if it violates one of its keywords. So the result is an anyOf with one
- * schema, or a few, for each keyword. Most of them also name a type, because other types satisfy
- * the keyword. Schemas inside of the result are written as {"not": …}, and are negated when they
- * are needed.
+ * schema, or a few, for each keyword. Most of them also name a type, because values of other types
+ * satisfy the keyword. Schemas inside of the result are written as {"not": …}, and are negated when
+ * they are needed.
  */
 #include <errno.h>
 #include <string.h>
@@ -220,7 +220,7 @@ static bool negation_items(struct negation *g, const struct schema_value *v,
     if (items->type == VALUE_ARRAY)
         return negation_prefix(g, items);
     if (schema_get(v, "prefixItems")) {
-        schema_fail(g->s, EINVAL, items, "'not' is not supported around elements behind a tuple");
+        schema_fail(g->s, EINVAL, items, "'not' is not supported around elements after a tuple");
         return false;
     }
     return negation_push(g, negation_typed(g, "array", "contains", negation_not(g, items), items));

@@ -4,7 +4,7 @@
  *
  * Integers are written without a fraction. Numbers with bounds, multiples or exclusions are written
  * without an exponent; other numbers may have one. There is a limit of digits, because a model may
- * otherwise write the digits of 1/3 for ever.
+ * otherwise write the digits of 1/3 forever.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ grammar_node schema_number_any(struct schema *s, unsigned types)
     return number_signed(s, schema_seq(s, parts, 3));
 }
 
-/* Returns the node of texts that have a digit other than 0 behind the decimal point. */
+/* Returns the node of texts that have a digit other than 0 after the decimal point. */
 static grammar_node number_broken(struct schema *s)
 {
     static const struct grammar_range some = {'1', '9'};
@@ -219,7 +219,7 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
         return s->loose ? schema_number_any(s, types)
                         : schema_fail(s, EINVAL, v, "the number is too large for multipleOf");
     if (!(types & TYPE_FRACTION) && n_frac > 0) {
-        /* An integer has no digits behind the point, even if the value of multipleOf has
+        /* An integer has no digits after the point, even if the value of multipleOf has
          * some. */
         grammar_node ways[] = {multiple_node(s, factor, n_int, n_frac),
                                schema_number_any(s, types)};
@@ -233,7 +233,7 @@ static grammar_node number_multiple(struct schema *s, const struct schema_value 
     parts[1] = grammar_repeat(s->b, schema_chars(s, "0"), zeros, zeros);
     parts[1] = schema_seq(s, parts, 2);
     parts[0] = schema_chars(s, "0");
-    /* "0" with more zeros behind it is not a number. The intersection with all integers excludes
+    /* "0" with more zeros after it is not a number. The intersection with all integers excludes
      * it. */
     node = schema_alt(s, parts, 2);
     return grammar_and(s->b, node, schema_number_any(s, TYPE_INTEGER));

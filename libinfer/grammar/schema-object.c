@@ -229,7 +229,7 @@ static bool object_add_fact(struct object *o, const struct schema_value *v, cons
 }
 
 /* Returns whether fact @top or a fact below it has a schema for the property. The facts below a
- * fact stand behind it in the list. */
+ * fact stand after it in the list. */
 static bool object_is_evaluated(const struct object *o, const bool *seen, uint32_t top)
 {
     for (uint32_t i = top; i < o->f->n; i++)

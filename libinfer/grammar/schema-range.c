@@ -18,7 +18,7 @@ enum { INT_DIGITS = DECIMAL_DIGITS, FLOAT_DIGITS = 15, FRAC_MAX = 32 };
 struct span {
     const struct decimal *low, *high; /* @high may be NULL */
     bool low_open, high_open, fraction;
-    int n_frac; /* the largest number of digits behind the point */
+    int n_frac; /* the largest number of digits after the point */
 };
 
 static grammar_node span_digits(struct schema *s, char first, char last)
@@ -44,7 +44,7 @@ static char span_fraction_digit(const struct decimal *d, int i)
     return i < d->n_frac ? d->digits[d->n_int + i] : '0';
 }
 
-/* Returns whether the number may end behind @i digits of the fraction. */
+/* Returns whether the number may end after @i digits of the fraction. */
 static bool span_may_end(const struct span *m, int i, bool tight_low, bool tight_high)
 {
     if (tight_low && (i < m->low->n_frac || m->low_open))
@@ -124,7 +124,7 @@ static grammar_node span_fraction(struct schema *s, const struct span *m, int i,
     return span_fork(s, m, 0, i, f, ends);
 }
 
-/* Returns the node of the text behind the digits of the integer part. */
+/* Returns the node of the text after the digits of the integer part. */
 static grammar_node span_tail(struct schema *s, const struct span *m, bool tight_low,
                               bool tight_high)
 {
@@ -270,7 +270,7 @@ grammar_node range_node(struct schema *s, const struct range *range, bool fracti
     if (range_is_empty(&r))
         return s->nothing;
     if (r.low.n_frac >= FRAC_MAX || r.high.n_frac >= FRAC_MAX)
-        return schema_fail(s, EINVAL, s->root, "a bound has more than %d digits behind the point",
+        return schema_fail(s, EINVAL, s->root, "a bound has more than %d digits after the point",
                            FRAC_MAX - 1);
     ways[0] = range_negative(s, &r, fraction);
     ways[1] = range_positive(s, &r, fraction);

@@ -357,7 +357,7 @@ static const struct schema_value *pointer_follow(const struct schema_value *v, c
     return v;
 }
 
-/* Finds the value to which a URI with a fragment refers. @fragment is the text behind '#'. */
+/* Finds the value to which a URI with a fragment refers. @fragment is the text after '#'. */
 static const struct schema_value *ref_in_document(struct schema *s, const struct str *uri,
                                                   const char *fragment, size_t len)
 {

@@ -2,8 +2,9 @@
 /*
  * Strings: lengths, patterns, formats, enumerations
  *
- * All constraints are languages of the string itself. Their intersection is then written in the
- * escaped form of JSON. A length alone is a repetition of characters, which is cheaper.
+ * Each constraint is a language (a set) of strings without escapes. The intersection of these
+ * languages is then written in the escaped form of JSON. If only the length is limited, the node is
+ * a repetition of characters, which is cheaper.
  */
 #include <errno.h>
 #include <string.h>

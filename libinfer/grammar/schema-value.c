@@ -391,7 +391,7 @@ bool schema_value_read(struct schema *s, const char *text, size_t len)
     if (!s->root)
         return false;
     cursor_blanks(&c);
-    return c.p == c.end || cursor_fail(&c, "more text behind the schema");
+    return c.p == c.end || cursor_fail(&c, "more text after the schema");
 }
 
 /* -- use -- */

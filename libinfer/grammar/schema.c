@@ -2,8 +2,8 @@
 /*
  * Reads a JSON Schema, and makes the nodes that all schemas share
  *
- * White space in a document is limited, so that a model cannot write blanks for ever. One space may
- * stand behind ':'. Behind ',' and inside of brackets and braces there may be one space, or the end
+ * White space in a document is limited, so that a model cannot write blanks forever. One space may
+ * stand after ':'. After ',' and inside of brackets and braces there may be one space, or the end
  * of a line and up to 64 blanks. This includes the compact and the indented JSON that programs
  * usually write.
  */

@@ -123,7 +123,7 @@ grammar_node range_node(struct schema *s, const struct range *range, bool fracti
 /* -- schema-multiple.c -- */
 
 /* Returns the node of the multiples of @factor × 10^-n_frac that have at most @n_int digits before
- * the point and at most @n_frac behind it; s->nothing if there are too many states. */
+ * the point and at most @n_frac after it; s->nothing if there are too many states. */
 grammar_node multiple_node(struct schema *s, uint32_t factor, uint32_t n_int, uint32_t n_frac);
 enum { MULTIPLE_DIGITS = 20, MULTIPLE_STATES = 8192 };
 

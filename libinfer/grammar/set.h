@@ -22,7 +22,7 @@ int set_invert(struct set *s);
 /* Adds to each letter its upper and its lower case (simple mappings). */
 int set_fold(struct set *s);
 /* Adds all code points with a property of ECMA-262 that utf8proc knows: a general category ("Lu",
- * "L", "Letter", also behind "General_Category=" or "gc="), "Any", "ASCII" or "Assigned". -EINVAL:
+ * "L", "Letter", also after "General_Category=" or "gc="), "Any", "ASCII" or "Assigned". -EINVAL:
  * any other. */
 int set_add_property(struct set *s, const char *name, size_t len);
 /* Adds the characters of \d, \s or \w in ECMA-262, or with @unicode those in Rust. */

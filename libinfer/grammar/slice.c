@@ -204,7 +204,7 @@ int grammar_find_slice(struct inf_grammar *g, uint32_t config, const struct fami
     return r;
 }
 
-/* Adds to @next the configurations behind one character of ASCII. Returns a negative errno value,
+/* Adds to @next the configurations after one character of ASCII. Returns a negative errno value,
  * or 1 if the list is full. */
 static int grammar_add_next(struct inf_grammar *g, unsigned family, uint32_t config,
                             struct pair *next, unsigned *n_next)

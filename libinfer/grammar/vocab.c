@@ -18,7 +18,7 @@ static const uint32_t LEVELS[N_LEVELS] = {1,  2,  3,  4,  5,  6,  7,  8,  9,
                                           10, 11, 12, 14, 16, 18, 20, 24, UINT32_MAX};
 
 enum {
-    PHASE_E2 = UTF8_STATES, /* behind the first byte of U+2028 */
+    PHASE_E2 = UTF8_STATES, /* after the first byte of U+2028 */
     PHASE_E2_80,
 };
 

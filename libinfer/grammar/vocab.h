@@ -66,7 +66,7 @@ struct inf_grammar_vocab {
     uint32_t n_ends;
 };
 
-/* Returns the phase behind @byte in a text of @family, or UTF8_INVALID. A phase is a state between
+/* Returns the phase after @byte in a text of @family, or UTF8_INVALID. A phase is a state between
  * two bytes of a text: it says how the current character may continue. */
 uint8_t family_step(unsigned family, uint8_t phase, uint8_t byte);
 struct inf_grammar_vocab *grammar_vocab_ref(struct inf_grammar_vocab *vocab);

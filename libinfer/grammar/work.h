@@ -6,7 +6,7 @@
  *
  * Sizes of results do not bound the time: a small grammar can make the same large automaton again
  * and again, or automata that become small only at the end. So everything that is made or looked at
- * is counted, by about what it costs, and all parts of a compilation share one counter.
+ * is counted by its approximate cost, and all parts of a compilation share one counter.
  */
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 /*
  * Defines a batch: the rows of one step. A row is one token of one sequence.
  *
- * The rows of one sequence are adjacent and in order of position. The memory behind all pointers
- * belongs to the caller, and must stay valid until the step has been run.
+ * The rows of one sequence are adjacent and in order of position. The memory that all pointers
+ * point to belongs to the caller, and must stay valid until the step has been run.
  */
 
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * Cuts a graph between two layers.
  *
  * Nodes are stored in an order of evaluation, so a cut is a position in the list of nodes: no node
- * before the cut reads a node behind it. Only one value may cross the cut, because a graph has one
+ * before the cut reads a node after it. Only one value may cross the cut, because a graph has one
  * input and one output. In decoders this value is the residual stream. A cut is possible not only
  * between two layers, but also between the attention and the feed-forward part of one layer,
  * because only the residual stream crosses there, too. Therefore several positions can be possible
@@ -35,7 +35,7 @@ static graph_ref *find_readers(const struct graph *g)
     return reader;
 }
 
-/* Returns the only value of nodes 0 … @last that a node behind @last reads, or GRAPH_NONE if there
+/* Returns the only value of nodes 0 … @last that a node after @last reads, or GRAPH_NONE if there
  * are several values. */
 static graph_ref find_crossing(const graph_ref *reader, graph_ref last)
 {
@@ -149,7 +149,7 @@ static bool move_place(struct graph_node *node, const uint32_t n_low[STATE_GROUP
     return true;
 }
 
-/* Appends the nodes behind @last to @high. An input node of @high replaces @value. */
+/* Appends the nodes after @last to @high. An input node of @high replaces @value. */
 static int append_high(struct graph *high, const struct graph *g, graph_ref last, graph_ref value,
                        uint32_t i_layer, const uint32_t n_low[STATE_GROUPS_MAX],
                        struct inf_err *reterr)

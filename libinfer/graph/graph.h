@@ -22,7 +22,7 @@ typedef int32_t graph_ref; /* index of a value; negative: none */
 
 #define GRAPH_NONE ((graph_ref)-1)
 
-/* Says by which number of a batch row a row of a table is selected. */
+/* The number of a batch row that selects a row of a table. */
 enum graph_key {
     GRAPH_KEY_TOKEN,
     GRAPH_KEY_POSITION,
@@ -52,8 +52,8 @@ enum graph_op {
     GRAPH_ROUTE, /* selects experts for each row */
     GRAPH_MIX,   /* the weighted sum of the slots of each row */
     GRAPH_BLEND, /* sums of the streams of each row, with factors for each pair */
-    GRAPH_LEVEL, /* x, brought to the magnitude of another row */
-    GRAPH_PEAKS, /* what exceeds the mean of a row by more than some standard deviations */
+    GRAPH_LEVEL, /* x, scaled to the magnitude of another row */
+    GRAPH_PEAKS, /* by how much x exceeds the mean of its row plus some standard deviations, or 0 */
     GRAPH_TURN,  /* columns in another order, scaled and rotated (struct turn_params) */
     GRAPH_OUTPUT,
 };
@@ -101,7 +101,7 @@ const struct state_group *graph_groups(const struct graph *g, uint32_t *ret_n);
 /* Says that the nodes that follow belong to layer @layer of the model. */
 void graph_begin_layer(struct graph *g, uint32_t layer);
 
-/* A token that the table has no row for reads row 0. */
+/* A token without a row in the table reads row 0. */
 graph_ref graph_embed(struct graph *g, const struct weight *table, float scale);
 /* Looks up rows of a table by position or token type. A batch for such a graph must not have a
  * position or type beyond the table. */
@@ -121,13 +121,13 @@ graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
 graph_ref graph_matmul(struct graph *g, graph_ref x, const struct weight *w,
                        const struct weight *bias);
 /* Multiplies by the matrices of the experts that @route, a ROUTE node, selects for each row. The
- * result has one slot for each of them. @x has no slots, or the slots of @route. @bias: [n_experts,
- * rows of w] as a weight with n_experts vectors; may be NULL or have no data. */
+ * result has one slot for each of these experts. @x has no slots, or the slots of @route. @bias:
+ * [n_experts, rows of w] as a weight with n_experts vectors; may be NULL or have no data. */
 graph_ref graph_matmul_experts(struct graph *g, graph_ref x, graph_ref route,
                                const struct weight *w, const struct weight *bias);
 /* @scores: [rows, n_experts]. The result may only be used as the route of other nodes. @bias and
- * @factors, [n_experts], may be NULL or have no data. In the end, the weight of each expert is
- * multiplied by its factor. */
+ * @factors, [n_experts], may be NULL or have no data. The weight of each expert is finally
+ * multiplied by the expert's factor. */
 graph_ref graph_route(struct graph *g, graph_ref scores, const struct weight *bias,
                       const struct weight *factors, const struct route_params *route);
 /* Adds up the slots of each row, multiplied by the weights of @route. The slots are added in their
@@ -139,7 +139,8 @@ graph_ref graph_cols_of(struct graph *g, graph_ref x, const struct cols_params *
 graph_ref graph_cap(struct graph *g, graph_ref x, float cap);
 /* Computes y[t][c] = bias[c] + the sum over j of w[c][j] × x[t - K + 1 + j][c], with w: [columns of
  * x, K]. Rows before the beginning of the sequence are 0. @bias may be NULL or have no data. @act:
- * NULL, or what is applied to the result. The newest K - 1 rows of x are kept at @place. */
+ * the function that is applied to the result; NULL: none. The newest K - 1 rows of x are kept at
+ * @place. */
 graph_ref graph_conv(struct graph *g, graph_ref x, const struct weight *w,
                      const struct weight *bias, const enum graph_act *act,
                      const struct state_place *place);
@@ -168,9 +169,9 @@ graph_ref graph_add(struct graph *g, graph_ref a, graph_ref b);
 graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
 /* Multiplies each column by its element of @w, a vector. */
 graph_ref graph_scale_columns(struct graph *g, graph_ref x, const struct weight *w);
-/* Adds up streams (struct blend_params). The factors of a row are the sum of its factors @factors,
- * [rows, n_out × n_in], and of @w, a vector [n_out × n_in], that all rows share. @w may be NULL.
- * @base and @factors may be GRAPH_NONE; if @base is GRAPH_NONE, @factors must be GRAPH_NONE too. */
+/* Adds up streams (struct blend_params). The factors of a row are its row of @factors, [rows, n_out
+ * × n_in], plus @w, a vector [n_out × n_in] that all rows share. @w may be NULL. @base and @factors
+ * may be GRAPH_NONE; if @base is GRAPH_NONE, @factors must be GRAPH_NONE too. */
 graph_ref graph_blend(struct graph *g, graph_ref x, graph_ref base, graph_ref factors,
                       const struct weight *w, const struct blend_params *blend);
 /* Computes x × sqrt(mean(like²)) / sqrt(max(mean(x²), least)) for each row. */
@@ -178,8 +179,8 @@ graph_ref graph_level(struct graph *g, graph_ref x, graph_ref like, float least)
 /* Computes max(x - mean - f × deviation, 0), with the mean and the standard deviation (divided by
  * the number of columns) of the row. */
 graph_ref graph_peaks(struct graph *g, graph_ref x, float f);
-/* Prepares rows as @turn says, which outlives the graph. If the graph has the same node already,
- * returns it. */
+/* Prepares rows as @turn describes; @turn must outlive the graph. If the graph has the same node
+ * already, returns it. */
 graph_ref graph_turn(struct graph *g, graph_ref x, const struct turn_params *turn);
 graph_ref graph_rows(struct graph *g, graph_ref x);
 /* Computes the mean of the rows of each sequence. A batch for a graph with this node requests the
@@ -199,7 +200,7 @@ const struct graph_node *graph_node(const struct graph *g, graph_ref ref);
 /*
  * Finds the border before layer @i_layer of the model: the position where the graph can be cut
  * (cut.c). *ret_last is the last node before the border. *ret_value is the only value that is
- * computed before the border and read behind it; it has all rows of the batch. Behind the last
+ * computed before the border and read after it; it has all rows of the batch. After the last
  * layer there is a border only if the value there still has all rows. Returns 0; -EOPNOTSUPP if
  * there is no border or several values cross it; or -ENOMEM.
  */

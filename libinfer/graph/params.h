@@ -119,8 +119,9 @@ struct route_params {
  * Says how rows are prepared for a product whose matrix does not have the columns of its input: the
  * matrix has them in another order, or they were rotated before the matrix was quantized (Liang et
  * al. 2025, "ParoQuant", arXiv 2511.10645). Column k of the result is column order[k] of the input,
- * times factors[k]. Then, in each round, two columns a and b of each pair, with the angle t, become
- * a × cos(t) + b × sin(t) and b × cos(t) - a × sin(t). Both columns belong to one group.
+ * times factors[k]. Then, in each round, the columns a and b of each pair become a × cos(t) + b ×
+ * sin(t) and b × cos(t) - a × sin(t), where t is the angle of the pair. Both columns belong to one
+ * group.
  */
 struct turn_params {
     uint32_t width;
@@ -135,8 +136,9 @@ struct turn_params {
 
 #define BLEND_STREAMS_MAX 8
 
-/* The columns of a row are n_in streams of the same width. Stream j of the result, of n_out, is
- * stream j of the base, if there is one, plus the sum over i of factor[j × n_in + i] × stream i. */
+/* The columns of a row are n_in streams of the same width. Stream j of the n_out streams of the
+ * result is stream j of the base, if there is one, plus the sum over i of factor[j × n_in + i] ×
+ * stream i. */
 struct blend_params {
     uint32_t n_in, n_out;
 };

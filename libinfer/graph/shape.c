@@ -2,8 +2,8 @@
 /*
  * Checks shapes and types of graph nodes.
  *
- * Only this file checks them; backends rely on these checks and use at most assertions. Sizes come
- * from model files, which may be hostile, so products of sizes are computed in 64 bits.
+ * Only this file checks them; backends rely on these checks and contain at most assertions. Sizes
+ * come from model files, which may be hostile, so products of sizes are computed in 64 bits.
  */
 #include "graph/shape.h"
 
@@ -13,8 +13,8 @@
 #include "core/err.h"
 #include "quant/dtype.h"
 
-/* The largest width of a value. With it, backends can pad rows and count the bytes of a row in 32
- * bits.
+/* The largest width of a value. With this limit, backends can pad rows and count the bytes of a row
+ * in 32 bits.
  */
 #define MAX_WIDTH (1u << 28)
 

@@ -16,7 +16,7 @@
 enum state_rule {
     /* Keys and values of all tokens, in blocks of tokens (backend/backend.h). */
     STATE_FULL,
-    /* Like STATE_FULL, but attention reads only a window of the newest tokens, so blocks behind the
+    /* Like STATE_FULL, but attention reads only a window of the newest tokens, so blocks before the
      * window can be dropped while the sequence runs. */
     STATE_WINDOW,
     /* Recurrent state of a fixed size, which every token changes. */

@@ -9,8 +9,8 @@
  * list of blocks for each group. Sequences with a common prefix share blocks, so blocks have
  * reference counts. A block may be written only while its count is one and it has no name
  * (kv/prefix.h). A block whose count is zero is free. A free block that has a name is called idle.
- * It keeps its content until the memory is needed: when a group needs a block, its free blocks
- * without a name are used first, then its block that has been idle longest.
+ * An idle block keeps its content until the memory is needed: a group that needs a block first uses
+ * its free blocks without a name, then its block that has been idle for the longest time.
  *
  * A table holds:
  * - of a FULL group, the blocks of all tokens;
@@ -92,8 +92,8 @@ void kv_pool_forget(struct kv_pool *pool);
 
 /* mark.c: where computing can be resumed */
 
-/* Returns how many blocks at the beginning of the chain @names [n] all FULL groups of the pool
- * have. Returns @n if there is no FULL group. */
+/* Returns how many of the first blocks of the chain @names [n] are in all FULL groups of the pool.
+ * Returns @n if there is no FULL group. */
 uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names, uint32_t n);
 /* Returns the highest number of tokens, at most @max_tokens, after which computing can be resumed
  * with blocks that the pool has. @names [n]: the names of the blocks of these tokens. */

@@ -215,7 +215,7 @@ bool kv_table_fits(const struct kv_table *table, uint32_t n_tokens, uint32_t pos
     return true;
 }
 
-/* Makes the empty table @table hold @block as block @i of group @i_group, too. */
+/* Adds @block to @table as block @i of group @i_group, and counts this reference to the block. */
 static void hold_block(struct kv_table *table, uint32_t i_group, uint32_t i, uint32_t block)
 {
     kv_block_ref(table->pool, block);

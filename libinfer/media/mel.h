@@ -8,9 +8,9 @@
  * around sample 160 × i, multiplied by a Hann window. The power spectrum of these samples is summed
  * under triangles, which have equal areas and equal widths on Slaney's mel scale. The frame
  * consists of the decimal logarithms of these sums. Before its first sample the signal is mirrored;
- * after its last sample it counts as silent. Values that are more than 8 below the largest value of
- * all frames are then raised to this limit, and all values are scaled to about -1…1 (mel_scale()).
- * mel_scale() is a separate step, because the largest value must be known first.
+ * after its last sample it counts as silent. Then mel_scale() raises all values to at least the
+ * largest value of all frames minus 8, and scales them to about -1…1. mel_scale() is a separate
+ * step, because the largest value must be known first.
  */
 
 #include <infer/types.h>

@@ -93,7 +93,7 @@ static inline void run_stage(const struct spectrum_stage *st, uint32_t radix, co
 
 /* Computes X[k] = E[k] + e^(-2πik/N) O[k] and its power. E and O are the transforms of the even and
  * of the odd samples, and follow from the complex transform Z: E is half the sum of Z[k] and conj
- * Z[N/2 - k], O half their difference divided by i. */
+ * Z[N/2 - k], and O is half their difference divided by i. */
 static inline void power_of(const struct spectrum_plan *plan, const struct point *z, uint32_t k,
                             lanes *power)
 {

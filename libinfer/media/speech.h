@@ -8,7 +8,7 @@
  * reaches the threshold, and ends where the probability falls below a lower threshold and stays
  * there for a while. Spans that are too short are dropped. A span that grows too long is cut in the
  * longest of its pauses, or at its current end if it has no pause. Finally spans are widened, but
- * never into each other. A span is returned as soon as later chunks cannot change it.
+ * never so far that they overlap. A span is returned as soon as later chunks cannot change it.
  */
 
 #include <stdbool.h>

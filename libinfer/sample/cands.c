@@ -64,6 +64,7 @@ uint32_t cands_find(const struct cand *c, uint32_t n, double point)
         if (c[i].mass > 0 && sum >= point)
             return i;
     }
-    /* Only rounding errors lead here, and they must not select a forbidden token. */
+    /* The sum stays below @point only because of rounding errors, which must not select a forbidden
+     * token (mass 0). */
     return last;
 }

@@ -17,10 +17,9 @@ void cands_weigh(const struct row_kernels *kernels, struct cand *c, uint32_t n, 
 double cands_total(const struct cand *c, uint32_t n);
 
 /* Orders tokens by the distance of their surprise (-log of the probability) from the entropy. Moves
- * to the front as many of the nearest ones as are needed for the share @typical_p of the total
- * mass, but at least @least tokens. Returns their number. The masses must be those of cands_weigh()
- * with the same @max and @scale. Afterwards the keys are those of cands_key_typical() with
- * *ret_mean. */
+ * the nearest tokens to the front: as many as are needed for the share @typical_p of the total
+ * mass, but at least @least. Returns their number. The masses must be those of cands_weigh() with
+ * the same @max and @scale. Afterwards the keys are those of cands_key_typical() with *ret_mean. */
 uint32_t cands_cut_typical(struct cand *c, uint32_t n, float max, float scale, float typical_p,
                            uint32_t least, float *ret_mean);
 /* Returns the key by which the most typical token comes first. @mean is the mean of

@@ -57,7 +57,7 @@ static bool head_matches(const struct dry_breakers *b, const struct dry_head *h,
     return true;
 }
 
-/* Returns how many tokens the text has behind its last breaker; all if there is none. */
+/* Returns how many tokens the text has after its last breaker; all if there is none. */
 static uint32_t dry_limit(const struct dry_breakers *b, const struct tail *t)
 {
     for (uint32_t i = 0; i < t->n && b->n_heads > 0; i++) {

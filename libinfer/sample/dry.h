@@ -4,9 +4,9 @@
 /*
  * DRY ("don't repeat yourself"), a penalty for tokens that would continue a repetition
  *
- * The stage looks for earlier places of the text where the same tokens stand as at the end of the
- * text. The token behind such a place would continue the repetition. If the repetition is already n
- * tokens long, and n is at least the allowed length, the logit of that token is lowered by
+ * The stage looks for earlier places of the text with the same tokens as at the end of the text.
+ * The token after such a place would continue the repetition. If the repetition is already n tokens
+ * long, and n is at least the allowed length, the logit of that token is lowered by
  *     multiplier × base ^ (n - allowed length)
  * with the longest n that applies to the token. A breaker is a text, such as a line break, that a
  * repetition never includes; a token with a breaker in it gets no penalty. Source: the sampler
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A token in which a breaker begins. If the breaker continues behind the token, the tokens
+/* A token in which a breaker begins. If the breaker continues after the token, the tokens
  * tails[tail … tail + n_tail) follow. n_tail 0: the token contains the whole breaker. */
 struct dry_head {
     int32_t token;

@@ -22,7 +22,7 @@
 #include "sample/row.h"
 #include "sample/select.h"
 
-/* The sum of the largest 256 masses nearly always is at least the share top_p of all masses. */
+/* The sum of the largest 256 masses is nearly always at least the share top_p of all masses. */
 #define LIKELY_TOKENS 256u
 
 /* Describes the candidates that remained after the latest pick by stages. */
@@ -339,7 +339,7 @@ static bool mask_permits(const uint32_t *mask, int32_t token)
 /*
  * Picks a token from a row without invalid values. Returns -1 if no token is left, and sets
  * *ret_valid to false if the row has become invalid. With a mask, random choices are first made
- * without it, like those of llama.cpp. Mostly the mask permits the choice. s->peaks already holds
+ * without it, like those of llama.cpp. Usually the mask permits the choice. s->peaks already holds
  * the peaks of the row (the largest value of each run) unless the row was @edited.
  */
 static int32_t pick_permitted(struct sampler *s, const struct sample_params *p,

@@ -92,10 +92,10 @@ struct sample_state {
     uint32_t *repeats;    /* scratch memory of DRY; NULL: DRY is off */
 };
 
-/* Uses the lower half of @seed, or a mixture of both halves if the upper half is not zero. */
+/* Initializes @state. The seed is the lower half of @seed, mixed with the upper half. */
 void sample_state_init(struct sample_state *state, const struct sample_params *p, uint64_t seed);
-/* Allocates what choices need for a text of at most @max_tokens tokens. On failure (-ENOMEM) there
- * is nothing to free. */
+/* Allocates the memory that choices need for a text of at most @max_tokens tokens. On failure
+ * (-ENOMEM) there is nothing to free. */
 int sample_state_start(struct sample_state *state, const struct sample_params *p,
                        uint32_t max_tokens);
 /* Frees what sample_state_start() allocated. */

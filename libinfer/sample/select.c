@@ -7,7 +7,8 @@
 
 #include <assert.h>
 
-/* Restores a heap, whose root is its last element in the order, after element @i was replaced. */
+/* Restores a heap after element @i was replaced. The root of the heap is its last element in the
+ * order. */
 static void heap_sift(struct cand *h, uint32_t n, uint32_t i)
 {
     for (;;) {

@@ -2,8 +2,8 @@
 /*
  * Applies stages to candidates, in any order.
  *
- * The keys of the candidates always are the logits of the row; the temperature only changes the
- * scale with which masses are computed from them. So no stage depends on an order of the list. The
+ * The keys of the candidates are always the logits of the row; the temperature only changes the
+ * scale with which masses are computed from them. So no stage depends on the order of the list. The
  * order that the list would have in llama.cpp is only remembered, for the draw.
  */
 #include "sample/stages.h"

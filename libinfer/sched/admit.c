@@ -44,8 +44,8 @@ void sched_dequeue(struct sched *s, struct seq *seq)
     s->n_waiting--;
 }
 
-/* Finds another choice of the request @req whose blocks hold the prompt, and which can share them.
- * Sets *ret_soon if a choice is still computing the prompt. */
+/* Finds a choice of the request @req whose blocks hold the prompt and can be shared. Sets *ret_soon
+ * if a choice is still computing the prompt. */
 static struct seq *find_donor(struct request *req, bool *ret_soon)
 {
     struct seq *donor = NULL;
@@ -83,8 +83,8 @@ static uint32_t count_usable(const struct sched *s, const struct seq *seq, uint3
     return kv_pool_n_usable(s->runner->pool, names, n, max_tokens);
 }
 
-/* Returns whether the running sequence @other is about to compute the block with the name number
- * @i of @names. */
+/* Returns whether the running sequence @other is about to compute the block with the name
+ * names[@i]. */
 static bool computes_block(const struct seq *other, const struct kv_name *names, uint32_t i)
 {
     return other->n_names > i && kv_table_is_current(&other->table) &&
@@ -116,9 +116,9 @@ static bool is_on_the_way(struct sched *s, const struct seq *seq, uint32_t n_usa
 
 /* Makes @seq share blocks that hold the beginning of its prompt. They are either the blocks of
  * @donor, another choice that has the prompt, or the blocks of the first @n_usable tokens, which
- * the pool finds by name: those with more tokens are taken. Sets *ret_n_shared to the number of
- * shared tokens. The last token of the prompt is never among them: it must be computed, because its
- * logits are needed. */
+ * the pool finds by name. The function takes the blocks that hold more tokens. Sets *ret_n_shared
+ * to the number of shared tokens. The last token of the prompt is never among them: it must be
+ * computed, because its logits are needed. */
 static int share_blocks(struct seq *seq, const struct seq *donor, uint32_t n_usable,
                         uint32_t *ret_n_shared)
 {

@@ -14,8 +14,8 @@
 
 #define FIRST_CHUNK 64
 
-/* Shortens a part of @n_rows rows so that its rows of logits fit. Each sequence always gets one row
- * of logits; @spare is the number of further rows of logits that are left. */
+/* Shortens a part of @n_rows rows so that its rows of logits fit. Every sequence has one row of
+ * logits; @spare is the number of additional rows of logits that are still free. */
 static uint32_t fit_logits(const struct batch_want *want, uint32_t n_rows, uint32_t spare)
 {
     return want->n_logits > 0 ? MIN(n_rows, 1 + spare) : n_rows;
@@ -30,7 +30,7 @@ static uint32_t extra_logits(const struct batch_want *want, uint32_t n_rows)
     return n > 1 ? n - 1 : 0;
 }
 
-/* Holds what is left of a step while its rows are given to prompts. */
+/* The rows of a step, and of logits, that are not given to any sequence yet. */
 struct batch_rest {
     const struct batch_want *want;
     uint32_t *rows; /* of each sequence */
@@ -52,7 +52,7 @@ static void give_rows(struct batch_rest *b, uint32_t i, uint32_t most)
     b->rows[i] = rows;
 }
 
-/* Gives every prompt an equal part, then the rest to those that need more. */
+/* Gives every prompt an equal part, then gives the rest to the prompts that need more. */
 static void give_parts(struct batch_rest *b, uint32_t n, uint32_t n_prompts, uint32_t turn)
 {
     const uint32_t part = MAX(b->budget / n_prompts, BATCH_MIN_CHUNK);

@@ -9,13 +9,13 @@
  * Sequences that decode (one token left) come first. The remaining rows go to the prompt that needs
  * the fewest, then to the next one, and so on. So prompts that arrive together are finished one
  * after another, and half of them in about half of the time. In every BATCH_EQUAL-th step each
- * prompt gets an equal part instead, and if it needs fewer rows, the other prompts get the rest of
- * its part. The argument @turn rotates the order of the prompts in these steps, so that no prompt
- * starves. The number of prompt rows is chosen by the expected time of the step: a step with
- * decoding sequences shall take BATCH_SLOWDOWN times as long as a step with these sequences alone,
- * so that their text flows evenly. If several prompts wait, for example when many requests arrive
- * at once, prompts get more rows. Computing few prompt rows at a time is inefficient, and a short
- * delay of the texts helps many waiting requests.
+ * prompt gets an equal part instead. If a prompt needs fewer rows than its part, the other prompts
+ * get the rest. The argument @turn rotates the order of the prompts in these steps, so that no
+ * prompt starves. The number of prompt rows is chosen by the expected time of the step. If
+ * sequences decode, the step shall take BATCH_SLOWDOWN times as long as a step with these sequences
+ * alone, so that their texts grow evenly. If several prompts wait, for example when many requests
+ * arrive at once, prompts get more rows. Computing few prompt rows at a time is inefficient, and a
+ * short delay of the texts helps many waiting requests.
  */
 
 #include <stdbool.h>
@@ -46,7 +46,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 /* If several prompts wait, BATCH_SLOWDOWN is multiplied by their number, but by at most
  * BATCH_CROWD. */
 #define BATCH_CROWD     4u
-#define BATCH_EQUAL     8  /* one of so many steps gives equal parts */
+#define BATCH_EQUAL     8  /* steps from one step with equal parts to the next */
 #define BATCH_MIN_CHUNK 32 /* fewest prompt rows of a step in which no sequence decodes */
 #define BATCH_MIN_MIXED 3  /* fewest prompt rows of a step in which some sequences decode */
 /* The time of decoding alone is measured by steps without prompts: BATCH_MEASURE steps at first,
@@ -56,7 +56,7 @@ void batch_plan(const struct batch_want *want, uint32_t n, const struct batch_li
 #define BATCH_REFRESH 32
 #define BATCH_FORGET  1000
 
-/* Measurements of steps without prompts, whose number of sequences is between one power of two and
+/* Measurements for steps in which the number of decoding sequences is between one power of two and
  * the next. */
 struct batch_class {
     uint32_t n;       /* number of measurements */
@@ -75,8 +75,8 @@ struct batch_pace {
                                        sequences; 0: unknown */
 };
 
-/* Returns the number of prompt rows that the next step shall have for @n_prompts prompts together
- * with @n_decode decoding sequences. 0: a step without prompts must be measured first. */
+/* Returns the number of prompt rows for the next step, in which @n_prompts prompts wait and
+ * @n_decode sequences decode. 0: a step without prompts must be measured first. */
 uint32_t batch_pace_chunk(const struct batch_pace *pace, uint32_t n_decode, uint32_t n_prompts,
                           uint32_t max_rows);
 /* Records that a step with @n_decode decoding rows and @n_prompt prompt rows took @usec

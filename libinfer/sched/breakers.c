@@ -51,7 +51,8 @@ static int collect_bytes(struct breakers *b)
     return -ENOMEM;
 }
 
-/* For each byte of a breaker, the tokens of the rest of the breaker from this byte on. */
+/* For each byte of a breaker: where the tokens of the rest of the breaker, from this byte on, are
+ * in `tails`, and how many there are. */
 struct rest {
     uint32_t tail[BREAKERS_MAX_BYTES], n_tail[BREAKERS_MAX_BYTES];
 };
@@ -103,7 +104,7 @@ static int add_head(struct search *s, uint32_t token, uint32_t tail, uint32_t n_
     return 0;
 }
 
-/* Adds the ways in which the breaker @i begins within a token and ends behind this token. */
+/* Adds the ways in which the breaker @i begins within a token and ends after this token. */
 static int add_partial(struct search *s, size_t i, uint32_t token, const char *word, size_t len)
 {
     const struct inf_breaker *breaker = &s->list[i];

@@ -4,9 +4,10 @@
 /*
  * Finds the tokens in which the breakers of DRY (sample/dry.h) begin.
  *
- * A breaker is a text, but repetitions are found by tokens. A token may contain a whole breaker. Or
- * it ends with the beginning of a breaker, and the tokens of the rest of the breaker must follow.
- * The bytes of all tokens are collected when the first request needs them.
+ * A breaker is a text that a repetition never includes. It is given as a text, but repetitions are
+ * found by tokens. A token may contain a whole breaker. A token may also end with the beginning of
+ * a breaker; then the tokens of the rest of the breaker must follow. The bytes of all tokens are
+ * collected for the first request that has breakers.
  */
 
 #include <pthread.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matches the tokens that begin and end a channel: the part of a text in which the model thinks
+ * Matches the tokens that begin and end a channel: the part of a text in which the model reasons
  * (struct inf_channel).
  *
- * Only lead tokens may stand before the tokens that begin the part, so after one mismatch the text
- * has no such part. The tokens that end the part can come anywhere, and are matched with the
- * Knuth-Morris-Pratt algorithm.
+ * Only the tokens of the list `lead` may stand before the tokens that begin the part. So after one
+ * mismatch the text has no such part. The tokens that end the part can come anywhere, and are
+ * matched with the Knuth-Morris-Pratt algorithm.
  */
 #include "sched/channel.h"
 
@@ -29,7 +29,7 @@ static void copy_tokens(int32_t **at, int32_t **ret_copy, const int32_t *tokens,
 
 int channel_init(struct channel *c, const struct inf_channel *in)
 {
-    const bool own = in->n_forced > 0; /* the engine writes other tokens than close */
+    const bool own = in->n_forced > 0; /* the engine writes these tokens instead of `close` */
     const int32_t *forced = own ? in->forced : in->close;
     const size_t n_forced = own ? in->n_forced : in->n_close;
     int32_t *at;

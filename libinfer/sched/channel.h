@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Follows the part of a text in which the model thinks (struct inf_channel), and ends it when its
- * budget is used up.
+ * Follows the part of a text in which the model reasons (struct inf_channel), and ends this part
+ * when its budget is used up.
  *
- * The place of a text is before the part until the tokens that begin the part are complete, then
- * inside of the part until the tokens that end the part are complete, and then behind the part. All
- * decisions depend only on the tokens of the text.
+ * The place of a text tells where the text ends: before the part, until the tokens that begin the
+ * part are complete; inside of the part, until the tokens that end it are complete; or after the
+ * part. All decisions depend only on the tokens of the text.
  */
 
 #include <infer/engine.h>
@@ -35,8 +35,8 @@ enum channel_place {
 /* The place of one text. */
 struct channel_state {
     enum channel_place place;
-    uint32_t n_matched; /* how many of the first tokens of open (before) or of close (inside) are
-                           now the end of the text */
+    uint32_t n_matched; /* how many of the first tokens of `open` (before) or `close` (inside) end
+                           the text now */
     uint32_t n_inside;  /* tokens that count against the budget */
     uint32_t n_written; /* number of tokens of forced that the text already has */
     uint32_t n_tokens;  /* all tokens of the part so far */

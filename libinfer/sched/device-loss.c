@@ -15,9 +15,9 @@
 
 #define MAX_TRIES 6
 /* Running requests fail after MAX_IN_A_ROW losses of the device without a complete step between
- * them: then the device is broken, or the step that is repeated crashes the device. Running
- * requests also fail after MAX_WITHOUT_TOKEN losses without a new token; otherwise a request with a
- * long prompt could start over forever. */
+ * them, because then the device is broken or the repeated step crashes it. Running requests also
+ * fail after MAX_WITHOUT_TOKEN losses without a new token; otherwise a request with a long prompt
+ * could start over forever. */
 #define MAX_IN_A_ROW      3
 #define MAX_WITHOUT_TOKEN 24
 

@@ -19,7 +19,7 @@
 #define FADE_USEC     5e6 /* time constant of the reported speeds */
 #define RETRY_MSEC    10
 #define LOSS_USEC     250000 /* first pause before a lost device is opened again */
-#define REST_SEC      2      /* time without work after which memory is returned to the system */
+#define REST_SEC      2      /* time without work until memory is returned to the system */
 #define FLUSH_MSEC    4000   /* time to store blocks in the tier when the engine ends */
 #define SNAP_EVERY    32     /* blocks between the snapshots of a long prompt */
 #define LOAD_MARGIN   1.25
@@ -369,7 +369,7 @@ static void count_times(struct sched *s)
         const uint32_t n = part_n_tokens(step, &step->parts[i]);
         const uint64_t since = seq->token_usec > 0 ? seq->token_usec : seq->req->submit_usec;
 
-        /* Tokens of one step share the time since the token before. */
+        /* Tokens of one step share the time since the sequence's last token. */
         for (uint32_t k = 0; seq->token_usec > 0 && k < n; k++)
             histogram_add(&s->stats.next_token_seconds, INF_HISTOGRAM_SECONDS,
                           (double)(now - since) * 1e-6 / n);
@@ -545,7 +545,7 @@ static bool pause_thread(struct sched *s, bool busy)
         else if (s->await_usec > 0)
             await_until(s, s->await_usec, true);
         else if (s->n_running == 0 && s->n_waiting == 0)
-            nanosleep(&retry, NULL); /* nothing is left but events for which memory was missing:
+            nanosleep(&retry, NULL); /* only events are left, for which there was not enough memory:
                                         retry soon */
         return true;
     }

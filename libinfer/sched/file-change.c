@@ -3,12 +3,13 @@
  * Detects model files that change while the engine runs.
  *
  * Weights are used in place, in mapped files. A write to such a file changes the mapping at once,
- * so rows that are computed after the write can be wrong. After each step the engine learns without
- * a system call whether a file was cut short and pages of its mapping are gone. A write is detected
- * only by a system call that reads the attributes of the file. The engine makes this system call
- * before a sequence may finish successfully, and when a request is submitted. After a change all
- * requests end, and no later request finds the computed KV blocks, because they lose their names.
- * The thread of the KV tier checks the files itself, and stores no more blocks after a change.
+ * so rows that are computed after the write can be wrong. After each step the engine checks whether
+ * a file was cut short and pages of its mapping are missing; this check needs no system call. A
+ * write is detected only by a system call that reads the attributes of the file. The engine makes
+ * this system call before a sequence may finish successfully, and when a request is submitted.
+ * After a change all requests end, and no later request finds the computed KV blocks, because they
+ * lose their names. The thread of the KV tier checks the files itself, and stores no more blocks
+ * after a change.
  */
 #include "sched/sched.h"
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses the marks of sequences: borders between blocks at which the pool keeps, and the tier
- * (tier 2 of the KV cache, tier.h) stores, everything that is needed to resume computing there.
+ * Chooses the marks of sequences. A mark is a border between blocks at which computing can be
+ * resumed later: the pool keeps everything that is needed for this, and the tier (tier 2 of the KV
+ * cache, tier.h) stores it.
  *
  * The FULL groups of the state (graph/state.h) allow resuming at each border, and WINDOW groups at
- * each border whose blocks are not evicted. A RECURRENT group allows it only where a snapshot, a
- * named copy of its state, was made, so a step ends exactly at the next mark of the sequence. Fixed
- * marks are the last border of the prompt; every snap_every blocks; and the border up to which
- * another sequence has the same blocks, so that a prefix that two sequences share has a snapshot
- * for the third. A sequence that generates makes a snapshot at each border, and drops its snapshot
- * at the border before, unless that border is a fixed mark. So there is a recent snapshot when the
- * sequence is preempted, when it ends, and when the next turn of a conversation continues it.
+ * each border whose blocks are not evicted. A RECURRENT group allows it only at borders at which a
+ * snapshot, a named copy of its state, was made. So if there is such a group, a step ends exactly
+ * at the next mark of the sequence. Three kinds of borders are fixed marks: the last border of the
+ * prompt; each multiple of `every` blocks (struct mark_rules); and the border up to which another
+ * sequence has the same blocks, so that a third sequence with this beginning finds a snapshot. A
+ * sequence that generates makes a snapshot at each border, and drops its snapshot at the border
+ * before, unless that border is a fixed mark. So there is a recent snapshot when the sequence is
+ * preempted, when it ends, and when the next turn of a conversation continues it.
  */
 #include "sched/sched.h"
 
@@ -127,8 +129,9 @@ static uint32_t common_blocks(const struct kv_name *a, const struct kv_name *b, 
     return first;
 }
 
-/* Returns whether @other will make a snapshot at a border above @least, up to @most. If not, makes
- * @most a mark of @other. Returns false if @other has already passed these borders. */
+/* Returns whether @other will make a snapshot at a border above @least, up to @most. If @other has
+ * planned none, makes @most a mark of @other. Returns false if @other has already passed these
+ * borders. */
 static bool will_snapshot(struct sched *s, struct seq *other, uint32_t least, uint32_t most)
 {
     const uint32_t from = MAX(least, other->n_kv / block_tokens(s));

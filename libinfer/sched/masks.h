@@ -4,11 +4,11 @@
 /*
  * Computes the masks of grammars while steps run.
  *
- * The mask of a sequence says which tokens may come next, so it can be computed as soon as the
- * sequence's last token is known, while the device computes that token's row. The mask thread does
- * so during a step. A thread that samples a row needs the mask. It waits until the mask is ready,
- * or computes the mask itself if the mask thread has not begun with it. The mask thread uses
- * sequences only between masks_begin() and masks_end().
+ * The mask of a sequence says which tokens may come next. It can be computed as soon as the
+ * sequence's last token is known. So the mask thread computes it during the step in which the
+ * device computes that token's row. A thread that samples a row needs the mask. It waits until the
+ * mask is ready, or computes the mask itself if the mask thread has not started to compute it. The
+ * mask thread uses sequences only between masks_begin() and masks_end().
  */
 
 #include <pthread.h>

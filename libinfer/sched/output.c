@@ -13,8 +13,7 @@
 
 #include "core/array.h"
 
-/* Bytes of text for which memory is reserved at the start. Memory for some tokens is reserved as
- * well. */
+/* Bytes of text for which memory is reserved at the start. */
 #define USUAL_BYTES 255
 
 static int reserve_token(struct output *o)
@@ -51,7 +50,7 @@ void output_done(struct output *o)
     *o = (struct output){0};
 }
 
-/* Removes all text behind the position @end, and the tokens of this text, from the output. */
+/* Removes all text after the position @end, and the tokens of this text, from the output. */
 static void cut_text(struct output *o, uint64_t end)
 {
     o->held.len = (size_t)(end - o->base);

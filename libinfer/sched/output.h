@@ -4,9 +4,9 @@
 /*
  * Turns the tokens of a choice (one answer to a request) into the text that can be sent.
  *
- * The text consists of whole code points. The end of the text is held back while it may still
- * become a stop string. A token is sent together with the last byte of its text. The engine thread
- * owns struct output.
+ * The text consists of whole code points. The end of the text is held back while it may be the
+ * beginning of a stop string. A token is sent together with the last byte of its text. The engine
+ * thread owns struct output.
  */
 
 #include <infer/engine.h>

@@ -36,7 +36,7 @@ static int prompt_logprobs_init(struct prompt_logprobs *plp, const struct reques
     return 0;
 }
 
-/* Copies @n tokens behind room for @n_before others. */
+/* Copies @n tokens to a new array, and leaves room for @n_before tokens before them. */
 static int copy_tokens(const int32_t *tokens, size_t n, size_t n_before, int32_t **ret_copy)
 {
     int32_t *copy = NEW(int32_t, n_before + n);
@@ -306,8 +306,9 @@ void seq_end(struct seq *s, enum inf_finish finish, const char *error)
     s->error = error;
 }
 
-/* The tokens that this function finds are only avoided: if a grammar permits nothing but the end,
- * the text ends even if EOS is ignored or the text is too short (see pick_from_row()). */
+/* A grammar takes precedence over the tokens that this function finds: if it permits only the end
+ * of the text, the text ends even if EOS is ignored or the text is too short (see
+ * pick_from_row()). */
 void seq_forbidden(const struct seq *s, uint32_t n_generated, enum channel_place place,
                    struct sample_text *text)
 {

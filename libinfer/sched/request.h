@@ -51,13 +51,13 @@ struct seq_draft {
     struct draft_memory_place place; /* of the text in the answers of the same key */
     uint32_t n_followed;             /* tokens of the text that `place` includes */
     struct draft_own_rates rates;
-    /* A draft that no step verifies is compared with the tokens that come instead. `pending` is the
-     * draft, and n_compared the number of its tokens that were right so far. */
+    /* If a draft is not verified, it is compared with the tokens that the following steps choose.
+     * `pending` is this draft, and n_compared is the number of its tokens that were right so
+     * far. */
     struct draft pending;
     uint32_t n_compared;
     struct draft verified; /* the draft of the current step; n 0: none */
-    struct mask *masks;    /* [DRAFT_MAX]: masks of the rows behind drafted tokens; NULL: no
-                              grammar */
+    struct mask *masks;    /* [DRAFT_MAX]: masks of drafted tokens' rows; NULL: no grammar */
     uint32_t n_accepted, n_rejected; /* drafted tokens so far */
 };
 
@@ -95,7 +95,7 @@ struct seq {
     bool tier_failed;  /* a load was incomplete: the tier is not asked again */
     /* Borders between blocks (marks.c), as numbers of blocks before them; 0: none. mark_shared: the
      * border up to which another sequence has the same blocks. mark_last: the border of the newest
-     * snapshot that is dropped when the next one is made. */
+     * snapshot, if this snapshot is dropped when the next one is made. */
     uint32_t mark_shared, mark_last;
     struct sample_state sampling;
     struct channel_state channel;
@@ -155,8 +155,8 @@ struct request {
     struct kv_name *names; /* [n_names]: names of the full blocks of the prompt */
     uint32_t n_names;
     struct tier_owner *owner; /* owner of the blocks in the tier; NULL: they are not stored */
-    uint32_t n_seen;          /* number of tokens at the beginning of the prompt that some choice
-                                 has had in the KV cache */
+    uint32_t n_seen;          /* number of the prompt's first tokens that some choice has had in the
+                                 KV cache */
     uint32_t n_cached;        /* number of these tokens that were not computed for this request */
 
     bool started;    /* a choice was admitted, so the request no longer counts as queued */

@@ -54,10 +54,10 @@ struct step_part {
                                    log-probabilities of the prompt, then the row of the last
                                    token, then the rows of the drafted tokens */
     uint32_t n_prompt_logits;
-    uint32_t n_draft;    /* drafted tokens, which stand in seq->tokens behind the text */
-    uint32_t n_picked;   /* tokens that were chosen, for the last token and each drafted token that
-                            was accepted, without those after the end of the text; 0: the part does
-                            not reach the last token */
+    uint32_t n_draft;    /* drafted tokens, which stand in seq->tokens after the text */
+    uint32_t n_picked;   /* number of chosen tokens: one after the last token, and one after each
+                            accepted drafted token, but none after the end of the text; 0: the part
+                            does not reach the last token */
     uint32_t n_accepted; /* drafted tokens that became part of the text */
 };
 
@@ -77,7 +77,7 @@ struct step {
     uint32_t n_parts, n_logits;
     _Atomic uint32_t next_logit; /* the row that a thread takes next, while threads process the rows
                                     of logits */
-    uint32_t n_prompt_rows, n_decode_rows; /* n_decode_rows: without those of drafted tokens */
+    uint32_t n_prompt_rows, n_decode_rows; /* n_decode_rows: without rows of drafts */
     uint32_t n_draft_rows;
     uint32_t n_single; /* sequences with one row left, for batch_pace_note() */
     uint64_t usec;
@@ -222,8 +222,8 @@ uint32_t sched_max_rows(const struct sched *s, const struct seq *seq);
 void sched_note_marks(struct sched *s, struct seq *seq, uint32_t pos);
 /* Makes the end of a sequence a mark in the tier. */
 void sched_end_marks(struct sched *s, struct seq *seq);
-/* Chooses for the tier the blocks, other than those of FULL groups, that are needed to resume
- * computing after @border blocks. @kept: the tier already has them. */
+/* Chooses blocks for the tier: the blocks of all groups but FULL groups that are needed to resume
+ * computing after @border blocks. @kept: the tier already has these blocks. */
 void sched_keep_mark(struct sched *s, struct seq *seq, uint32_t border, bool kept);
 /* Returns whether the waiting sequence @seq could be resumed at a mark that the running sequence
  * @other will reach. The mark must be beyond the @n_usable tokens after which @seq can be resumed

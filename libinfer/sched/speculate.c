@@ -2,16 +2,16 @@
 /*
  * Drafts tokens for the sequences of a step, and takes the result of their verification.
  *
- * Each step asks the drafter for a draft of each sequence. The rates of acceptance (draft/rates.h)
- * say how many tokens of a draft are likely to be right, and the measured times of steps
- * (draft/cost.h) say how many rows that is worth. A draft that gets no rows is not lost: it is
- * compared with the tokens that the following steps choose, so the rates are known at no cost.
+ * In each step, this file makes a draft for each sequence. The rates of acceptance (draft/rates.h)
+ * tell how likely the tokens of a draft are to be right. With these rates and the measured times of
+ * steps, draft/cost.h chooses how many drafted tokens the step verifies. A draft that gets no rows
+ * is compared with the tokens that the following steps choose, so it updates the rates at no cost.
  * Only steps without prompts verify drafts.
  *
- * The mask of a row behind a drafted token depends on this token, so a sequence with a grammar has
- * a matcher for each such row. A draft ends before a token that its grammar refuses, that ends the
- * text, or in whose place the engine itself writes a token (channel.h). Where the engine writes
- * tokens, they are the draft, and are always accepted.
+ * The mask of a drafted token's row depends on this token, so a sequence with a grammar has a
+ * matcher for each such row. A draft ends before a token that the grammar refuses or that ends the
+ * text, and before a position at which the engine itself writes the token (channel.h). If the next
+ * tokens are written by the engine, they are the draft, and are always accepted.
  */
 #include "sched/speculate.h"
 
@@ -19,9 +19,11 @@
 
 #include "sched/sched.h"
 
-#define OWN_TOKENS  16384u /* of the prompt and of the text, each, that a sequence can repeat */
-#define TAKE_TOKENS 1024u  /* tokens of the text that are added to its automaton in one step */
-#define MIN_MATCH   2u     /* fewest tokens that a repetition has in common */
+/* At most this many tokens of the prompt, and as many of the generated text, are in the automaton
+ * of a sequence's own text. */
+#define OWN_TOKENS  16384u
+#define TAKE_TOKENS 1024u /* most tokens that one step adds to this automaton */
+#define MIN_MATCH   2u    /* fewest tokens of a repetition */
 
 int speculation_new(enum speculation_kind kind, uint32_t max_draft, uint32_t max_seqs,
                     struct speculation **ret_speculation)
@@ -111,8 +113,8 @@ static void take_text(struct seq *seq)
     }
 }
 
-/* Drafts what followed the end of the text earlier: in the text itself, or in remembered answers if
- * they have more in common with it. */
+/* Drafts the tokens that followed an earlier occurrence of the text's last tokens: in the text
+ * itself, or in remembered answers if the match there is longer. */
 static void draft_repeated(struct sched *s, struct seq *seq, uint32_t n, struct draft *ret_draft)
 {
     struct seq_draft *d = &seq->draft;
@@ -152,8 +154,9 @@ static bool ends_draft(const struct sched *s, const struct request *req, int32_t
     return false;
 }
 
-/* Drafts the tokens that the engine will write, or shortens a draft so that it has none of them and
- * no token that ends the text. */
+/* If the engine itself will write the next tokens, makes them the draft. Otherwise shortens the
+ * draft before the first position at which the engine writes a token, or at which a token ends the
+ * text. */
 static void fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft)
 {
     const struct channel *c = &seq->req->channel;
@@ -193,7 +196,7 @@ static void make_draft(struct sched *s, struct seq *seq, struct draft *ret_draft
     fit_draft(s, seq, n, ret_draft);
 }
 
-/* Fills in what the draft promises. */
+/* Fills in the chances of the draft's tokens. */
 static void make_offer(const struct sched *s, const struct seq *seq, const struct draft *draft,
                        struct draft_offer *ret_offer)
 {
@@ -203,7 +206,8 @@ static void make_offer(const struct sched *s, const struct seq *seq, const struc
     ret_offer->n = draft->n;
     draft_rates_chances(&s->speculation->rates, &seq->draft.rates, draft->i_class, draft->n,
                         ret_offer->chances);
-    /* Tokens that the engine will write are certain, whatever the request says about guesses. */
+    /* Tokens that the engine will write are certain, so the request's limits for guesses do not
+     * apply. */
     if (draft->i_class == DRAFT_FORCED)
         return;
     for (uint32_t i = 0; i < ret_offer->n; i++) {
@@ -215,8 +219,8 @@ static void make_offer(const struct sched *s, const struct seq *seq, const struc
         ret_offer->n = 0;
 }
 
-/* Shortens a draft to the tokens that the grammar permits, and makes the masks of the rows behind
- * them. Returns the number of tokens. */
+/* Shortens a draft to the tokens that the grammar permits, and makes the masks of their rows.
+ * Returns the number of tokens. */
 static uint32_t fork_masks(const struct sched *s, struct seq *seq, const int32_t *tokens,
                            uint32_t n)
 {
@@ -233,7 +237,8 @@ static uint32_t fork_masks(const struct sched *s, struct seq *seq, const int32_t
     return n;
 }
 
-/* Makes room in the KV cache for drafted tokens. Returns for how many of them there is room. */
+/* Makes room in the KV cache for drafted tokens. Returns the number of tokens for which there is
+ * room. */
 static uint32_t open_rows(struct seq *seq, uint32_t n)
 {
     uint32_t n_open;
@@ -245,7 +250,7 @@ static uint32_t open_rows(struct seq *seq, uint32_t n)
     return n_open;
 }
 
-/* Adds the first @n tokens of a draft to the step. Returns how many there are in the end. */
+/* Adds up to @n tokens of a draft to the step. Returns how many were added. */
 static uint32_t add_draft(struct sched *s, struct seq *seq, const struct draft *draft, uint32_t n)
 {
     struct seq_draft *d = &seq->draft;
@@ -299,7 +304,8 @@ void sched_draft(struct sched *s)
 
 void sched_end_step_draft(struct sched *s, struct seq *seq)
 {
-    /* There may be more masks than verified tokens: a draft is also cut where a grammar ends. */
+    /* There may be more masks than verified tokens, because a draft is also cut where a grammar
+     * ends. */
     for (uint32_t i = 0; seq->draft.masks && i < DRAFT_MAX; i++)
         seq->draft.masks[i].matcher = grammar_matcher_free(seq->draft.masks[i].matcher);
     if (!s->speculation || seq->draft.verified.n == 0)

@@ -6,15 +6,15 @@
  *
  * A sequence that decodes has one row in a step, for its last token. With a draft of k tokens it
  * has 1 + k rows. The engine chooses a token from the logits of the first row exactly as without a
- * draft. If this token is the first drafted token, the second row has the logits that the next step
- * would have computed, because a row does not depend on the other rows; so the engine chooses the
- * next token from it, and so on. The first token that differs from the draft ends this, and is
- * kept. The same tokens are chosen from the same logits with the same random numbers, so the text
- * has the same bits as without drafts. K and V of the rejected tokens are overwritten by the next
- * step.
+ * draft. If this token equals the first drafted token, the second row has the logits that the next
+ * step would have computed, because a row does not depend on the other rows. So the engine chooses
+ * the next token from the second row, and so on. The first chosen token that differs from the draft
+ * is kept, and no further row is used. The same tokens are chosen from the same logits with the
+ * same random numbers, so the text has the same bits as without drafts. K and V of the rejected
+ * tokens are overwritten by the next step.
  *
  * This holds for the CPU. On a GPU the last bits of a row depend on the number of rows of the step
- * (docs/vulkan.md), so drafts can change a text there as requests at the same time can.
+ * (docs/vulkan.md), so drafts can change a text there, as simultaneous requests can.
  */
 
 #include <stdbool.h>
@@ -31,8 +31,8 @@ struct step_part;
 
 enum speculation_kind {
     SPECULATION_OFF,
-    SPECULATION_NGRAM,  /* what followed the same tokens in the same text */
-    SPECULATION_SUFFIX, /* and in recent answers with the same key */
+    SPECULATION_NGRAM,  /* drafts tokens that followed the same tokens earlier in this text */
+    SPECULATION_SUFFIX, /* also tokens that followed them in recent answers of the key */
 };
 
 struct speculation {
@@ -52,15 +52,16 @@ int speculation_new(enum speculation_kind kind, uint32_t max_draft, uint32_t max
                     struct speculation **ret_speculation);
 struct speculation *speculation_free(struct speculation *x);
 
-/* Allocates what drafts of a sequence need, after seq_start(). Without memory, nothing is drafted
- * for this sequence. */
+/* Allocates the memory that drafts of a sequence need; called after seq_start(). If this fails,
+ * nothing is drafted for this sequence. */
 void sched_start_draft(struct sched *s, struct seq *seq);
 /* Remembers the text of a choice that has ended. */
 void sched_end_draft(struct sched *s, struct seq *seq);
 /* Drafts tokens for the sequences of a step that only decodes, and adds them to the rows of the
  * step. */
 void sched_draft(struct sched *s);
-/* Rolls back the drafts of a step, after the accepted tokens were counted, or after a failure. */
+/* Removes the rejected drafted tokens of a step from the KV cache. Called after the accepted tokens
+ * were counted, or after a failure. */
 void sched_end_step_draft(struct sched *s, struct seq *seq);
 /* Records which drafted tokens of a part were accepted. */
 void sched_note_draft(struct sched *s, struct step_part *part);

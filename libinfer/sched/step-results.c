@@ -48,8 +48,8 @@ static bool is_among(const int32_t *tokens, uint32_t n, int32_t token)
     return false;
 }
 
-/* Returns whether a token ends the text. With a grammar, a token of the model that ends the text
- * can come only behind a complete text, so it ends the text even if EOS is ignored. */
+/* Returns whether a token ends the text. A grammar permits the model's tokens that end a text only
+ * after a complete text, so with a grammar such a token ends the text even if EOS is ignored. */
 static bool ends_text(const struct sched *s, const struct seq *seq, int32_t token,
                       enum channel_token kind)
 {
@@ -85,8 +85,7 @@ static int end_with_token(struct sched *s, struct seq *seq, const struct step_pi
     return r < 0 ? r : finish_choice(seq, INF_FINISH_STOP);
 }
 
-/* Appends the new token to the text that the grammar's matcher follows. Returns whether the choice
- * goes on. */
+/* Passes the new token to the grammar's matcher. Returns whether the choice continues. */
 static bool match_token(struct seq *seq, int32_t token)
 {
     const int r = seq->mask.matcher ? mask_take(&seq->mask, token) : 0;

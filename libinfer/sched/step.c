@@ -16,7 +16,7 @@
 
 #include "core/clock.h"
 
-#define TOUCH_ROWS 32 /* a part of a prompt with more rows touches no memory in advance */
+#define TOUCH_ROWS 32 /* for a part of a prompt with more rows, no memory is touched in advance */
 
 int step_init(struct step *step, const struct plan_limits *limits)
 {
@@ -93,8 +93,9 @@ static void plan_rows(struct sched *s)
     sched_draft(s);
 }
 
-/* Prepares the picks of a part. What the engine itself writes (channel.h), and which tokens are
- * forbidden, depends on the drafted tokens before. */
+/* Prepares the picks of a part. Each pick has the state of the channel after the drafted tokens
+ * before it, because this state decides which token the engine itself writes (channel.h) and which
+ * tokens are forbidden. */
 static void put_picks(struct step *step, const struct step_part *part)
 {
     const struct seq *seq = part->seq;
@@ -183,7 +184,7 @@ static struct batch build_batch(struct sched *s)
     return batch;
 }
 
-/* Finds the tokens that pick @k of a part must not be. */
+/* Finds the tokens that pick @k of a part must not choose. */
 static void pick_forbidden(const struct step *step, const struct step_part *part, uint32_t k,
                            struct sample_text *text)
 {
@@ -205,7 +206,7 @@ static uint32_t list_need(const struct sched *s, const struct step_part *part, u
     return sampler_list_need(s->samplers[0], &req->sampling, req->want_logprobs ? req->n_top : 0);
 }
 
-/* Requests a list of the largest logits instead of a whole row, where a list is enough to sample.
+/* Requests a list of the largest logits instead of a whole row if a list is enough to sample.
  * Log-probabilities of a prompt need whole rows, because the next token of a prompt can be a token
  * with a small logit. */
 static void want_lists(struct sched *s)
@@ -327,9 +328,9 @@ static void sample_pick(struct sched *s, struct sampler *sampler, const struct s
         sample_list(sampler, part->seq, pick, &lists[i_logit], top);
 }
 
-/* Chooses the next token and, as long as the tokens are those of the draft, the ones after it. They
- * are chosen in order, because each choice uses the text and the random numbers after the one
- * before. */
+/* Chooses the next token and, as long as each chosen token equals the drafted token, the tokens
+ * after it. They are chosen in order, because each choice depends on the tokens chosen before it,
+ * and on the state in which they left the random generator. */
 static void sample_part(struct sched *s, struct sampler *sampler, struct step_part *part)
 {
     const struct seq *seq = part->seq;
@@ -348,8 +349,8 @@ static void sample_part(struct sched *s, struct sampler *sampler, struct step_pa
 /*
  * Processes rows of logits on one thread: each thread takes the next row that no thread has taken.
  * The result of a row depends only on the row and its sequence, so it does not matter which thread
- * takes it. The thread that takes the first row that chooses a token of a part also takes the rows
- * of the part's draft.
+ * takes it. The thread that takes the row of a part's last token also takes the rows of the part's
+ * draft.
  */
 static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 {
@@ -421,8 +422,9 @@ static void count_rows(struct sched *s)
     }
 }
 
-/* If texts flow beside prompts, touches the memory that the prompts need next. A step with many
- * rows of a prompt is long in any case, and its threads touch memory faster than this one. */
+/* If some sequences decode while prompts are computed, touches the memory that the prompts need
+ * next. Parts with many rows are left out: their step is long in any case, and the threads of the
+ * device touch memory faster than this thread does. */
 static void touch_memory(const struct step *step)
 {
     for (uint32_t i = 0; step->n_single > 0 && i < step->n_parts; i++)
@@ -430,7 +432,7 @@ static void touch_memory(const struct step *step)
             kv_table_touch(&step->parts[i].seq->table, step->parts[i].pos, step->parts[i].n_rows);
 }
 
-/* Rolls back the drafts of all sequences of the step. */
+/* Ends the drafts of all sequences of the step. */
 static void end_drafts(struct sched *s)
 {
     for (uint32_t i = 0; i < s->step.n_parts; i++)

@@ -3,8 +3,8 @@
  * Matches stop strings.
  *
  * Each stop string is matched separately with the Knuth-Morris-Pratt algorithm, because there are
- * few. The state of a stop string is a length: that of the longest prefix of the stop string that
- * is now the end of the text. These last bytes of the text must be held back.
+ * few. The state of a stop string is the length of its longest prefix with which the text ends now.
+ * This many bytes at the end of the text must be held back.
  */
 #include "sched/stops.h"
 

@@ -148,8 +148,8 @@ static uint32_t waiting_parent(const struct keep *k, uint32_t block)
     return parent;
 }
 
-/* Takes @block from its queue; if earlier blocks of its chain are queued, takes the earliest of
- * them instead. Returns the block. */
+/* Takes @block from its queue, or the earliest block of its chain that is queued. Returns the block
+ * that was taken. */
 static uint32_t take_entry(struct keep *k, uint32_t block)
 {
     uint32_t parent;

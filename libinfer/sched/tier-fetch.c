@@ -4,20 +4,20 @@
  *
  * A waiting sequence asks the tier for blocks that the pool does not have. The sequence is admitted
  * when the tier's answer arrives, or when a longer wait would be noticeable. If it is admitted
- * without the answer, it starts to compute, and an answer that comes later is used before the next
- * step. The loaded bytes are written directly to the sequence's blocks while other sequences
- * compute. If the CPU cannot write to the device's block memory, the bytes are written to a staging
- * buffer of a few blocks, from which the device copies them. Blocks that do not arrive, or arrive
- * too slowly, are computed. The engine asks for blocks and loads them only if loading is faster
- * than computing, according to recent measurements of both. A mark is a border between blocks at
- * which everything that is needed to resume computing is kept (marks.c). graph/state.h explains the
+ * without the answer, it starts to compute, and a later answer is used before the step that follows
+ * it. The loaded bytes are written directly to the sequence's blocks while other sequences compute.
+ * If the CPU cannot write to the device's block memory, the bytes are written to a staging buffer
+ * of a few blocks, from which the device copies them. Blocks that do not arrive, or arrive too
+ * slowly, are computed. The engine asks for blocks and loads them only if loading is faster than
+ * computing, according to recent measurements of both. A mark is a border between blocks at which
+ * everything that is needed to resume computing is kept (marks.c). graph/state.h explains the
  * groups of the state, and kv/prefix.h the chains of blocks.
  */
 #include "core/clock.h"
 #include "sched/sched.h"
 
-/* Limits of the wait for an answer: a share of the time of computing the blocks, and microseconds.
- * The lower limit applies. */
+/* The wait for an answer is limited to WAIT_SHARE of the time that computing the blocks takes, and
+ * to MAX_WAIT_USEC microseconds. */
 #define WAIT_SHARE    0.03
 #define MAX_WAIT_USEC 300000.0
 /* A load may take this many microseconds longer than computing its blocks. */
@@ -54,7 +54,8 @@ static bool is_worth_it(struct sched *s, uint64_t n_bytes, uint32_t n_tokens)
 }
 
 /* Returns how many of the sequence's first blocks may be loaded, and sets *names to their names. If
- * computing can be resumed only at marks, the last token must be computed behind the last block. */
+ * computing can be resumed only at marks, the last token must come after the last loaded block,
+ * because it must be computed. */
 static uint32_t n_useful(const struct sched *s, const struct seq *seq, const struct kv_name **names)
 {
     uint32_t n;
@@ -181,7 +182,7 @@ static uint32_t n_landable(const struct seq *seq, uint32_t first)
     return n;
 }
 
-/* Returns the expected microseconds of computing what one block of the load replaces. */
+/* Returns the expected microseconds of the computation that one block of the load replaces. */
 static double item_usec(const struct sched *s, const struct seq *seq)
 {
     return block_usec(s) / block_tokens(s) * seq->load_tokens;
@@ -225,8 +226,8 @@ static uint32_t first_to_load(const struct sched *s, const struct seq *seq, uint
     return n_found;
 }
 
-/* Ends a load of which not all blocks have arrived, if computing can be resumed only at marks. The
- * state of the sequence is then incomplete, so it starts again from what the pool has. */
+/* Ends an incomplete load if computing can be resumed only at marks. The state of the sequence is
+ * incomplete then, so the sequence starts again with the blocks that the pool has. */
 static void fail_load(struct sched *s, struct seq *seq)
 {
     uint32_t i = 0;
@@ -239,7 +240,7 @@ static void fail_load(struct sched *s, struct seq *seq)
 
 /* Starts to load the first @n_found blocks of the fetch's list, except those before the block of
  * the next token that is not in the KV cache. Returns false if computing seems faster, or if there
- * is not enough memory or too few free blocks; the sequence is then as before. */
+ * is not enough memory or too few free blocks; the sequence is then unchanged. */
 static bool begin_load(struct sched *s, struct seq *seq, uint32_t n_found)
 {
     const uint32_t mark = fetch_mark(seq->fetch), block = seq->n_kv / block_tokens(s);
@@ -274,8 +275,8 @@ static void take_answer(struct sched *s, struct seq *seq, uint32_t n_found)
     const uint32_t first = seq->n_kv / block_tokens(s);
 
     if (first < seq->fetch_first) {
-        /* Blocks that the pool had when the sequence asked the tier have been evicted since. So the
-         * sequence asks again, now for these blocks as well. */
+        /* Some blocks that the pool had when the sequence asked the tier have been evicted
+         * meanwhile. So the sequence asks again, also for these blocks. */
         seq_stop_fetch(seq);
         ask_tier(s, seq, first);
     } else if (!begin_load(s, seq, n_found)) {

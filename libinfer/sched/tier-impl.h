@@ -34,7 +34,7 @@ struct tier_pause {
 
 /* The states of one block during a load. */
 enum tier_read {
-    READ_NOT, /* the block was not read, or not completely */
+    READ_NOT, /* the block was not read completely */
     READ_AT_WORK,
     READ_WHOLE, /* the block is complete and correct */
     READ_BAD,
@@ -60,7 +60,7 @@ struct fetch {
     /* [first_block + n] names of the chain in the pool; the fetch asks for the last n of them. */
     struct kv_name *chain;
     uint32_t first_block;
-    uint32_t mark;            /* number of the chain's blocks up to the end of the found ones */
+    uint32_t mark;            /* number of the chain's blocks up to the last found one */
     bool has_chain;           /* the tier has all n FULL blocks */
     uint32_t cap;             /* size of the arrays of the list of blocks, which the tier's thread
                                  makes */

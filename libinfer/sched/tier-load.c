@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "sched/tier-impl.h"
 
-/* Number of the last borders of a found chain that are all tried as marks. */
+/* The last LAST_MARKS borders of a found chain are all tried as marks. */
 #define LAST_MARKS 4
 
 static void free_fetch(struct fetch *f)
@@ -206,9 +206,9 @@ static void add_item(const struct tier *t, struct fetch *f, uint32_t n, uint32_t
     tier_name(t, &f->chain[i], i_group, &f->names[n]);
 }
 
-/* Asks the tier how many of the blocks @first … @end - 1 of the list it has. @is_guess: there may
- * be no mark where these blocks belong. Checks the answer as far as possible without reading the
- * blocks. */
+/* Asks the tier how many of the list's blocks @first … @end - 1 it has. @is_guess: the border to
+ * which these blocks belong may not be a mark. Checks the answer as far as possible without reading
+ * the blocks. */
 static uint32_t find_blocks(struct tier *t, struct fetch *f, uint32_t first, uint32_t end,
                             bool is_guess)
 {
@@ -228,8 +228,8 @@ static uint32_t find_blocks(struct tier *t, struct fetch *f, uint32_t first, uin
     return n;
 }
 
-/* Appends to the list of *@n blocks those that the groups with the rule @rule need at the border
- * @mark. Then looks for these blocks in the tier. Returns false if the tier does not have all of
+/* Appends to the list of *@n blocks the blocks that the groups with the rule @rule need at the
+ * border @mark. Then asks the tier for these blocks. Returns false if the tier does not have all of
  * them. */
 static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uint32_t mark,
                       uint32_t *n)
@@ -252,7 +252,7 @@ static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uin
     return true;
 }
 
-/* Finds the blocks that are needed to compute the tokens behind the border @mark; the FULL blocks
+/* Finds the blocks that are needed to compute the tokens after the border @mark; the FULL blocks
  * are already listed and found. Returns their number; 0: the tier does not have all of them. */
 static uint32_t find_mark(struct tier *t, struct fetch *f, uint32_t mark)
 {
@@ -265,7 +265,7 @@ static uint32_t find_mark(struct tier *t, struct fetch *f, uint32_t mark)
 }
 
 /* Lists the FULL blocks that @f asks for. Returns how many blocks of the chain the tier has in all
- * FULL groups; all of them if there are no such groups. */
+ * FULL groups; if there are no such groups, returns the number of blocks of the chain. */
 static uint32_t find_chain(struct tier *t, struct fetch *f)
 {
     const struct kv_layout *layout = t->params.layout;
@@ -288,7 +288,8 @@ static uint32_t mark_before(const struct tier *t, uint32_t mark, uint32_t last)
     return (mark - 1) / t->params.mark_every * t->params.mark_every;
 }
 
-/* Finds the blocks of @f. Sets *ret_mark to the border up to which they allow resuming. */
+/* Finds the blocks of @f. Sets *ret_mark to the border at which a sequence can be resumed with
+ * them. */
 static uint32_t find_all(struct tier *t, struct fetch *f, uint32_t *ret_mark)
 {
     const uint32_t last = f->first_block + find_chain(t, f);

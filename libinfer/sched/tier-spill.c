@@ -70,7 +70,8 @@ static void copy_block(struct sched *s, uint32_t block)
         put_batch(s);
 }
 
-/* Ensures that there is a batch with room for @block. Returns false if none is available now. */
+/* Ensures that there is a batch with room for @block. Returns false if no batch is available
+ * now. */
 static bool have_room(struct sched *s, uint32_t block)
 {
     const struct tier_batch *b = s->spill.batch;

@@ -34,7 +34,7 @@ static int map_batch(struct tier_batch *b, size_t size)
         return -errno;
     if (ftruncate(b->fd, (off_t)size) < 0)
         return -errno;
-    /* Large blocks are rare, so memory for them is used only when they come. */
+    /* Large blocks are rare, so their memory is allocated only when they are written. */
     p = mmap(NULL, size, PROT_READ | PROT_WRITE,
              MAP_SHARED | (size <= BATCH_BYTES ? MAP_POPULATE : 0), b->fd, 0);
     if (p == MAP_FAILED)

@@ -106,8 +106,8 @@ struct fetch_item {
 uint32_t tier_max_ask(const struct tier *t);
 /*
  * Asks for blocks with which a sequence need not be computed from its beginning. @names: the names
- * of its blocks from the beginning. The sequence needs the blocks from @first on, @n ≤
- * tier_max_ask() of them. If the only group of the layout is FULL, the fetch finds as many of these
+ * of its blocks from the beginning. The sequence needs @n blocks, at most tier_max_ask(), from
+ * number @first on. If the only group of the layout is FULL, the fetch finds as many of these
  * blocks as the tier has. Otherwise it finds the blocks of all groups that are needed at a mark
  * (marks.c): first the FULL blocks in the order of the chain, then the blocks of the other groups.
  * Only all of these blocks together are useful. Returns NULL if memory is short.

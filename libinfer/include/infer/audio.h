@@ -56,7 +56,7 @@ enum {
 
 /* Voice activity detection, by Silero's rules. A member that is 0 takes its default value. */
 struct inf_audio_vad {
-    float threshold;     /* probability from which sound is speech, below 1; 0: 0.5 */
+    float threshold;     /* sound with at least this probability is speech; below 1; 0: 0.5 */
     uint32_t pad_ms;     /* silence that is kept on either side of speech; 0: 400 */
     uint32_t silence_ms; /* a shorter silence is only a pause in speech; 0: 2000 */
 };

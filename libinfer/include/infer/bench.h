@@ -28,10 +28,10 @@ struct inf_bench_params {
     uint32_t n_threads;      /* 0: all; the bounds are measured with as many threads */
     uint32_t n_prompt;       /* tokens of one prefill run; 0: skip */
     uint32_t n_generate;     /* tokens of one decode run; 0: skip */
-    uint32_t n_draft;        /* measure decoding with so many drafted tokens in each step, too; at
+    uint32_t n_draft;        /* also measure decoding with this many drafted tokens in each step; at
                                 most INF_DRAFT_MAX; 0: skip */
-    double accept;      /* probability with which a drafted token is accepted if those before it
-                           were */
+    double accept;      /* probability that a drafted token is accepted if all drafted tokens before
+                           it were accepted */
     uint32_t n_streams; /* sequences that decode n_generate tokens at the same time; 0: 1 */
     uint32_t n_depth;   /* tokens that are in the context before prefill and decode start */
     uint32_t n_repeat;  /* measured runs; 0: 5; one warm-up run before them is not counted */
@@ -86,9 +86,10 @@ struct inf_estimate {
 
 /*
  * Compares the predictions of a model with those of a base model, over the predicted tokens. P is
- * the probability that the model gives to a token, and B the one that the base model gives. The
- * divergence of a token (Kullback and Leibler 1951) is the sum of B × ln(B ÷ P) over the
- * vocabulary; it is 0 if both models predict the same, and never negative except for rounding.
+ * the probability that the model gives to a token, and B is the probability that the base model
+ * gives to it. The divergence of a token (Kullback and Leibler 1951) is the sum of B × ln(B ÷ P)
+ * over the vocabulary; it is 0 if both models predict the same, and never negative except for
+ * rounding.
  */
 struct inf_divergence {
     struct inf_estimate base_ppl;   /* perplexity of the base model */

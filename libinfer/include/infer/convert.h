@@ -49,10 +49,11 @@ struct inf_convert_params {
     const char *const *tensor_types;
     size_t n_tensor_types;
     uint32_t n_threads; /* 0: all */
-    bool pure;          /* tensors do not get larger formats because they matter more */
+    bool pure;          /* important tensors do not get larger formats than others */
     bool dry_run;       /* choose the formats, but compute and write nothing */
     bool replace;       /* replace an existing file */
-    /* Types of MLX, GPTQ and AWQ: another shard begins if a shard would become larger; 0: 5 GiB. */
+    /* Types of MLX, GPTQ and AWQ: a new shard begins before a shard would become larger than this;
+     * 0: 5 GiB. */
     uint64_t shard_bytes;
     /* Called for each tensor, in the caller's thread, after it was written; NULL: not called. If it
      * returns false, the conversion ends with -ECANCELED, and can be continued later. */
@@ -75,7 +76,7 @@ struct inf_convert_result {
 /*
  * Converts a model. The new file is written as OUT.part and gets its name when it is complete. If a
  * file OUT.part of the same conversion exists, its tensors are kept and the conversion continues
- * behind them. Each tensor is decoded again after it was encoded, and its error is limited: a
+ * after them. Each tensor is decoded again after it was encoded, and its error is limited: a
  * larger error ends the conversion with -EIO. The result does not depend on the number of threads.
  *
  * Returns 0, or: -EINVAL: a parameter is wrong, or the mix needs an importance matrix; -EEXIST: OUT
@@ -86,7 +87,8 @@ struct inf_convert_result {
 INF_PUBLIC int inf_convert(const struct inf_convert_params *params,
                            struct inf_convert_result *ret_result, struct inf_err *reterr);
 
-/* Returns the name of mix @i, or of the number format of a tensor; NULL: there are no more. */
+/* Returns the name of type @i: first the mixes, then the types of directories; NULL: there are no
+ * more. */
 INF_PUBLIC const char *inf_convert_type(size_t i);
 
 struct inf_imatrix_params {

@@ -73,7 +73,7 @@ struct inf_embed_text {
                              types ignore `types` */
     size_t n_tokens;      /* at least one */
     /* For INF_EMBED_ROWS of encoders: all tokens of the text attend only to its first n_seen
-     * tokens; a token behind the first n_seen does not even attend to itself (the query expansion
+     * tokens; a token after the first n_seen does not even attend to itself (the query expansion
      * of ColBERT). 0: tokens attend to all tokens. In a layer with a window, the window of each
      * token must contain at least one of the first n_seen tokens. */
     size_t n_seen;

@@ -65,11 +65,11 @@ struct inf_engine_params {
                           default is at least enough for one sequence. The cache is never larger
                           than the device can hold */
     bool no_prefix_cache; /* do not keep the KV blocks of requests for later requests */
-    /* How the engine guesses tokens that a step then verifies together (sched/speculate.h); the
-     * text is the same without, except on GPUs (docs/vulkan.md). "ngram": what followed the same
-     * tokens earlier in the prompt and the text; "suffix": also in recent answers of the same
-     * tenant and salt; "auto": as the engine considers best, and nothing if the model has recurrent
-     * state; "none" or NULL: nothing */
+    /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h).
+     * Guesses do not change the text, except on GPUs (docs/vulkan.md). "ngram": the tokens that
+     * followed the same tokens earlier in the prompt and the text; "suffix": also those in recent
+     * answers of the same tenant and salt; "auto": the engine chooses, and guesses nothing if the
+     * model has recurrent state; "none" or NULL: no guesses */
     const char *draft_kind;
     uint32_t max_draft;     /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
@@ -77,7 +77,7 @@ struct inf_engine_params {
     const char *tier_model; /* name of the model in the tier; NULL: "" */
 };
 
-#define INF_NO_DRAFT  UINT32_MAX /* as n_draft: nothing is drafted */
+#define INF_NO_DRAFT  UINT32_MAX /* a value of n_draft: nothing is drafted */
 #define INF_DRAFT_MAX 16         /* limit of the drafted tokens of a sequence in one step */
 
 struct inf_stop {
@@ -86,7 +86,7 @@ struct inf_stop {
 };
 
 /*
- * A channel: the part of a text in which the model thinks before it answers. The part begins with
+ * A channel: the part of a text in which the model reasons before it answers. The part begins with
  * the tokens @open, or at the beginning of the text if the prompt ends inside of the part. It ends
  * with the tokens @close. A text has at most one such part, at its beginning. Only the tokens @lead
  * may stand before the part. The part is not searched for stop strings and stop_tokens.
@@ -102,7 +102,7 @@ struct inf_channel {
     const int32_t *forced; /* the tokens that the engine writes to end the part; n_forced 0: the
                               tokens @close */
     size_t n_forced;
-    bool beside_length; /* max_tokens counts only the tokens behind the part */
+    bool beside_length; /* max_tokens counts only the tokens after the part */
 };
 
 /* inf_engine_submit() copies a request and everything that it points to, except @user. */
@@ -234,9 +234,9 @@ struct inf_engine_stats {
     struct inf_histogram next_token_seconds;  /* from one token of a choice to the next */
     struct inf_histogram step_tokens;         /* tokens that a step computes */
     struct inf_histogram step_seqs;           /* sequences that a step computes */
-    uint64_t n_drafts, n_drafted, n_draft_accepted; /* verified drafts, their tokens, and those that
-                                                       became text */
-    /* By position: how often all drafted tokens before it were accepted, and it was, too. */
+    uint64_t n_drafts, n_drafted, n_draft_accepted; /* drafts that were verified; their tokens; the
+                                                       tokens that became text */
+    /* By position i in a draft: how often tokens 0 … i - 1, and tokens 0 … i, were accepted. */
     uint64_t draft_tried[INF_DRAFT_MAX], draft_accepted[INF_DRAFT_MAX];
     /* Statistics of the tier */
     bool has_tier;                             /* a tier was given, and the device supports it */

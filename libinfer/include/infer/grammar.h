@@ -7,9 +7,9 @@
  *
  * A grammar is compiled from a JSON Schema or from a text in one of several notations, for one
  * tokenizer. The engine excludes at each step all tokens after which the text could not be
- * completed to a text of the grammar, and permits the end of the generation only behind a complete
- * text. The automaton behind a grammar is built while it is used, and all requests that use the
- * grammar share it, so callers should keep a grammar that they may need again.
+ * completed to a text of the grammar, and permits the end of the generation only after a complete
+ * text. The automaton of a grammar is built while it is used, and all requests that use the grammar
+ * share it, so callers should keep a grammar that they may need again.
  *
  * All functions may be called from any thread.
  */

@@ -127,7 +127,7 @@ struct inf_type_count {
     const char *type; /* "Q4_K"; lives as long as the model */
     uint64_t n_tensors, n_elements, n_bytes;
 };
-/* The most number formats that inf_model_types() tells apart. */
+/* The largest number of formats that inf_model_types() distinguishes. */
 #define INF_MAX_TYPES 32
 /* Counts the stored tensors by number format, and writes the formats to @dst, the one with most
  * bytes first. Returns how many there are; 0 for a single tokenizer file. */

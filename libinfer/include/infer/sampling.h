@@ -28,7 +28,7 @@ struct inf_breaker {
 };
 
 /* The stages that leave tokens out. Temperature is one of them because it changes what the stages
- * behind it leave out. */
+ * after it leave out. */
 enum inf_stage {
     INF_STAGE_TEMPERATURE,
     INF_STAGE_TOP_N_SIGMA,
