@@ -17,8 +17,8 @@ struct inf_err;
 struct hf_reader;
 struct arch_class;
 
-/* A dimension of a weight, in terms of the hyperparameters (model/dims.c). A product of counts that
- * differ between layers has the value of its layer. */
+/* A dimension of a weight, in terms of the hyperparameters (model/dims.c). If a dimension is a
+ * product of counts that differ between layers, each layer has its own value. */
 enum arch_dim {
     DIM_NONE, /* in `experts` of a slot: the weight is a single matrix or vector */
     DIM_1,    /* in `rows` of a slot: the weight is a vector */
@@ -91,8 +91,8 @@ struct arch_slot {
     enum arch_dim experts; /* number of matrices; DIM_NONE: one */
     unsigned flags;        /* enum arch_slot_flags */
     unsigned in;           /* enum arch_layers */
-    /* The weight may also be a part of this slot's weight, whose row comes earlier in the table.
-     * The parts follow each other in the order of the table. 0: it is not. */
+    /* The slot of a larger weight of which this weight may be a part; its row comes earlier in the
+     * table. The parts follow each other in the order of the table. 0: there is no such slot. */
     uint16_t part_of;
 };
 
@@ -136,7 +136,7 @@ struct arch_refused {
     double neutral;
 };
 
-/* How a file says which layers have a window. */
+/* The keys that say which layers have an attention window. */
 struct arch_window {
     const char *hf_key;      /* NULL: "sliding_window" */
     uint32_t absent;         /* the window if config.json does not have the key */
@@ -208,7 +208,8 @@ struct arch_desc {
      * not refused. */
     const struct arch_field *fields; /* [n_fields] */
     size_t n_fields;
-    /* Keys besides those that are refused in all files. Keys of GGUF have no prefix. */
+    /* Keys that are refused, besides those that are refused in all files. Keys of GGUF have no
+     * prefix. */
     const struct arch_refused *refused_gguf, *refused_hf;
     size_t n_refused_gguf, n_refused_hf;
     const struct arch_window *window; /* for GGUF; NULL: a window applies to all layers */
@@ -218,7 +219,8 @@ struct arch_desc {
      * convert/source-order.c handles. So a directory can be converted to a GGUF file
      * (convert/source-model.c). */
     bool plain_gguf;
-    /* Beginnings of names, behind "model.", of tensors that texts do not need; up to NULL. */
+    /* Prefixes, behind "model.", of the names of tensors that are not needed for texts. The list
+     * ends with NULL. */
     const char *const *unused;
     /* Fills in what the other fields determine. Called after the fields were read, and before
      * hparams_check(). The number of layers is valid. May be NULL. */

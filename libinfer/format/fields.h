@@ -35,7 +35,8 @@ void field_store_layer(const struct arch_field *field, struct hparams *hp, uint3
                        double value);
 /* Finds an activation by its name in transformers. Returns false if it is not supported. */
 bool field_act_find(const char *name, enum graph_act *ret_act);
-/* Says which layers have experts: if the model has experts, those that experts.step selects. */
+/* Sets which layers have experts: the layers that experts.step selects if the model has experts,
+ * and otherwise none. */
 void field_set_sparse(struct hparams *hp);
 /* Lets the description finish the hyperparameters, and checks them. Returns 0 or -EBADMSG, or an
  * error of the description. */

@@ -87,8 +87,9 @@ const char *format_dir(const struct format *f);
 const char *format_chat_template(const struct format *f, size_t *ret_len);
 
 /* Computes a digest of the hyperparameters and of the tensors' names, types and shapes. The digest
- * does not depend on the path of the file, nor on the values of the weights. So the digest can
- * identify data that exist no longer than the mapping, but not stored data. */
+ * does not depend on the path of the file, nor on the values of the weights. So two models that
+ * differ only in their weights have the same digest. The digest may identify data that are dropped
+ * before the model is closed, but not data that are stored on disk. */
 void format_identity(const struct format *f, uint8_t ret_digest[SHA256_BYTES]);
 
 /* Returns file @i of the files with the weights; NULL: there are no more files. The order of the

@@ -23,7 +23,7 @@ int hf_get_rope(const struct hf_reader *r, const struct arch_class *class, struc
 /* layers.c: reads what each layer is. The number of layers must be known. */
 int hf_get_layers(const struct hf_reader *r, const struct arch_desc *desc,
                   const struct arch_class *class, struct hparams *hp);
-/* quantized.c: reads how weights are quantized. -EOPNOTSUPP: in a way that is not supported. */
+/* quantized.c: reads how weights are quantized. -EOPNOTSUPP: the method is not supported. */
 int hf_get_quantized(const struct hf_reader *r, const struct arch_desc *desc,
                      const struct arch_class *class, struct hparams *hp);
 /* quantized-mlx.c: checks the value of "quantization", an object that MLX wrote. */

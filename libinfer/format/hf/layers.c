@@ -49,7 +49,7 @@ static int get_window(const struct hf_reader *r, const struct arch_window *w, st
     return rc;
 }
 
-/* Says which layers have no window if there is no list of layers. */
+/* Sets which layers have no window if there is no list of layers. */
 static int get_groups(const struct hf_reader *r, const struct arch_window *w, struct hparams *hp)
 {
     uint32_t n_full = 0, every = w->every;

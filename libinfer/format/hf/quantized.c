@@ -22,7 +22,7 @@ static int quantized_refuse(const struct hf_reader *r, const struct arch_desc *d
                    desc->n_ggufs > 0 ? "; use a GGUF file of this model" : "");
 }
 
-/* Reads a key whose value is one of two words. *ret_second: it is @second. */
+/* Reads a key whose value is one of two words. *ret_second: whether the value is @second. */
 static int quantized_word(const struct hf_reader *q, const char *key, const char *first,
                           const char *second, bool *ret_second)
 {
