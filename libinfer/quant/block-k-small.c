@@ -3,9 +3,10 @@
 /*
  * Decodes and encodes Q2_K and Q3_K, whose super-blocks have 16 groups of 16 weights.
  *
- * Decoding has the bits of the gguf Python package. The encoders first fit each group by itself
- * (fit.h). Then they round the scales of the groups to a few bits, try the neighbors of each
- * rounded scale, and last fit the scales of the super-block to the codes that were found.
+ * Decoded numbers have the same bits as those of the gguf Python package. The encoders first fit
+ * each group by itself (fit.h). Then they round the scales of the groups to a few bits, try the
+ * neighbors of each rounded scale, and last fit the scales of the super-block to the codes that
+ * were found.
  */
 
 #include <string.h>

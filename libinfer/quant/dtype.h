@@ -25,9 +25,9 @@ struct dtype_info {
      * @importance is [n_elems], or NULL: then the function does what encode does. The member is
      * NULL if the format does not use importance. */
     void (*encode_by)(const float *src, const float *importance, void *dst, uint64_t n_elems);
-    /* In formats with planes, blocks have only codes, and the functions above are NULL;
-     * weight_decode_row() (graph/weight.h) decodes them. The functions are also NULL for coded
-     * matrices (quant/coded.h). In formats without planes this member is NULL. */
+    /* NULL: the format has no planes. In formats with planes, blocks contain only codes, the
+     * functions above are NULL, and weight_decode_row() (graph/weight.h) decodes rows. The
+     * functions are also NULL for coded matrices (quant/coded.h). */
     const struct planes_info *planes;
 };
 
