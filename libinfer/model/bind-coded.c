@@ -2,7 +2,7 @@
 /*
  * Binds coded matrices (quant/coded.h): the tensors of GPTQ, AWQ, compressed-tensors and FP8
  * checkpoints. Shapes and types of the tensors tell the bits of a code and the columns of a group;
- * config.json tells them only where shapes are ambiguous.
+ * The value in config.json is used only where shapes are ambiguous.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static int coded_check(struct binder *b, const struct format_tensor *t, const ch
                    (unsigned long long)rows, (unsigned long long)cols);
 }
 
-/* Returns the columns of a group, if a row has @n_groups groups; 0: they cannot be told. */
+/* Returns the number of columns of a group if a row has @n_groups groups; 0: it is unknown. */
 static uint32_t coded_group(const struct binder *b, uint32_t cols, uint64_t n_groups)
 {
     const uint32_t group = b->m->hp->coded_group;

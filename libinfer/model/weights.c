@@ -4,8 +4,8 @@
  * model/arch.h). A joined weight is one tensor that contains the weights of several slots, such as
  * the matrices of q, k and v; each of these weights is a part of it.
  *
- * A tensor of the file that no slot uses is an error: the file is then of another architecture,
- * which is only similar.
+ * A tensor of the file that no slot uses is an error, because such a file has another, similar
+ * architecture.
  */
 #include <errno.h>
 #include <stdio.h>
