@@ -38,6 +38,6 @@ enum { ENCODE_DONE = 1 };
 
 void encode_begin(struct encode *enc, const float *mel, uint32_t n);
 int encode_go_on(struct encode *enc, float *out);
-/* Gives back to the system the memory for several windows, if it was used. May be called only
- * between runs. */
+/* Returns the memory for several windows to the system, if it was used. May be called only between
+ * runs. */
 void encode_rest(struct encode *enc);
