@@ -107,8 +107,8 @@ static bool is_quantized(const struct weight *w)
     return w->coded || dtype_info(w->dtype)->planes;
 }
 
-/* Finds the quantized matrix of which a tensor holds a part. *ret_n: the bytes of the tensor's name
- * in the file that name the matrix. */
+/* Finds the quantized matrix of which a tensor holds a part. *ret_n: the length of the name of the
+ * matrix, with which the tensor's name in the file begins. */
 static const struct weight *matrix_of(const struct model *m, const struct format_tensor *t,
                                       size_t *ret_n)
 {

@@ -51,7 +51,7 @@ static bool is_in_joined(const struct source *s, const struct arch_slot *slot, u
            layer_w(s->model, i_row, (enum slot)slot->part_of)->data;
 }
 
-/* Makes a vector with the elements and values of GGUF files. */
+/* Gives a vector the order and the values that it has in GGUF files. */
 static int turn_vector(struct source *s, struct weight *w, const struct source_order *order,
                        struct inf_err *reterr)
 {
