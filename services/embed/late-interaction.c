@@ -418,7 +418,7 @@ uint32_t interaction_max(const struct interaction *it, enum interaction_role rol
     return it->roles[role].max > 0 ? MIN(it->roles[role].max, max) : max;
 }
 
-/* Inserts the marker into @e, and pads it to @n tokens. */
+/* Inserts the marker into @e, and pads @e to @n tokens. */
 static int put_around(const struct interaction *it, int32_t marker, size_t n,
                       struct inf_encoding *e)
 {
