@@ -284,7 +284,7 @@ static struct resident *resident_new(struct residents *pool, const struct models
 /* --- scheduling --- */
 
 /* Returns how long the resident still stays because its keep_usec is set, or because it is pinned;
- * UINT64_MAX: neither, or it has users. */
+ * UINT64_MAX: neither is the case, or it has users. */
 static uint64_t resident_stays(const struct resident *resident, uint64_t now)
 {
     const uint64_t unused = now - resident->used_usec;
