@@ -81,9 +81,9 @@ enum arch_layers {
 struct arch_slot {
     uint16_t id; /* enum slot (model/slots.h). SLOT_ABSENT: the row only gives a name to a tensor
                     that the architecture itself binds */
-    const char *gguf; /* name behind "blk.0.", or the whole name (SLOT_WHOLE); NULL: the weight is
+    const char *gguf; /* name after "blk.0.", or the whole name (SLOT_WHOLE); NULL: the weight is
                          always a part of another tensor (part_of) */
-    const char *hf;   /* name in Hugging Face layout behind "model.layers.0.", or behind "model.".
+    const char *hf;   /* name in Hugging Face layout after "model.layers.0.", or after "model.".
                          "*" stands for the number of an expert. NULL: there is no such tensor, or
                          the description has a function hf_name */
     const char *hf_2; /* another such name, or NULL */
@@ -114,7 +114,7 @@ enum arch_field_flags {
 struct arch_field {
     size_t offset; /* in struct hparams */
     enum arch_field_kind kind;
-    const char *gguf;      /* key behind "<architecture>."; NULL: GGUF has no such key */
+    const char *gguf;      /* key after "<architecture>."; NULL: GGUF has no such key */
     const char *hf, *hf_2; /* keys of config.json; the second key counts if the first is missing */
     double absent;
     unsigned flags; /* enum arch_field_flags */
@@ -219,7 +219,7 @@ struct arch_desc {
      * convert/source-order.c handles. So a directory can be converted to a GGUF file
      * (convert/source-model.c). */
     bool plain_gguf;
-    /* Prefixes, behind "model.", of the names of tensors that are not needed for texts. The list
+    /* Prefixes of the names, without "model.", of tensors that are not needed for texts. The list
      * ends with NULL. */
     const char *const *unused;
     /* Fills in what the other fields determine. Called after the fields were read, and before

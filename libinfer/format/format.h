@@ -96,5 +96,5 @@ void format_identity(const struct format *f, uint8_t ret_digest[SHA256_BYTES]);
  * files depends only on the model. */
 const struct file_map *format_file(const struct format *f, size_t i);
 
-/* Gives metadata pair @i as text, for people to read. Returns false behind the last pair. */
+/* Gives metadata pair @i as text, for people to read. Returns false after the last pair. */
 bool format_meta(const struct format *f, size_t i, const char **ret_key, const char **ret_value);

@@ -184,7 +184,7 @@ struct hparams {
     uint32_t window;
     /* [n_layers]. */
     struct hparams_layer layers[HPARAMS_MAX_LAYERS];
-    uint32_t n_extra_layers; /* layers behind the others that only predict further tokens, and
+    uint32_t n_extra_layers; /* layers after the others that only predict further tokens, and
                                 are not used */
     /* The number of pairs of a head that each of the three positions rotates, and then 0. Only new
      * GGUF files need them, because in a text without images the positions are equal. */

@@ -2,8 +2,8 @@
 /*
  * Reads from config.json how weights are quantized.
  *
- * The tensors themselves tell which number format they have. The settings only decide what the
- * tensors cannot tell, and whether a format is supported. Other formats are refused by name.
+ * The number format follows from the tensors themselves. The settings only decide what does not
+ * follow from the tensors, and whether a format is supported. Other formats are refused by name.
  */
 #include <errno.h>
 #include <string.h>
@@ -142,7 +142,8 @@ static bool quantized_is_empty(const json_t *x)
            (json_is_array(x) && json_array_size(x) == 0);
 }
 
-/* Reads the settings of compressed-tensors. Shapes and types of tensors tell the rest. */
+/* Reads the settings of compressed-tensors. The rest follows from the shapes and types of
+ * tensors. */
 static int quantized_tensors(const struct hf_reader *q, struct hparams *hp)
 {
     const json_t *sparsity = hf_get(q, "sparsity_config", NULL), *groups, *x;
