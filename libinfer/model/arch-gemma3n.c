@@ -263,7 +263,7 @@ static graph_ref gemma3n_route(const struct model *m, struct graph *g, uint32_t 
     return layer_linear(m, g, i_layer, h, slot, SLOT_ABSENT);
 }
 
-/* Predicts the streams behind the layer. */
+/* Predicts the streams after the layer. */
 static graph_ref gemma3n_predict(const struct model *m, struct graph *g, uint32_t i_layer,
                                  graph_ref all)
 {

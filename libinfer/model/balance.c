@@ -5,7 +5,8 @@
  * If keys are stored in few bits, a rotated head (quant/codec.h) has errors of equal size in all
  * elements. The errors are proportional to the size of the keys, and an error counts in proportion
  * to the size of the query's element. In trained models, the elements in which keys are large are
- * often not those in which queries are large. The weights of the norms of heads tell both sizes.
+ * often not those in which queries are large. Both sizes follow from the weights of the norms of
+ * heads.
  *
  * Here the weights of a key's norm are multiplied by factors, and those of the query's norm are
  * divided by them. The expected square of the error of q · k is proportional to the product of the

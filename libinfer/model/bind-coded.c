@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Binds coded matrices (quant/coded.h): the tensors of GPTQ, AWQ, compressed-tensors and FP8
- * checkpoints. Shapes and types of the tensors tell the bits of a code and the columns of a group;
- * The value in config.json is used only where shapes are ambiguous.
+ * checkpoints. The bits of a code and the columns of a group follow from the shapes and types of
+ * the tensors. The values in config.json are used only where shapes are ambiguous.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -27,7 +27,7 @@ graph_ref gemma_apply_inputs(const struct model *m, struct graph *g, uint32_t i_
     }
 
 /* The tensors of embeddings for each layer. @vocab: the rows of the table. @post: the columns of
- * the norm behind the last matrix. */
+ * the norm after the last matrix. */
 #define GEMMA_SLOTS_PER_LAYER(vocab, post)                                                         \
     {SLOT_PER_LAYER_EMBD,                                                                          \
      "per_layer_token_embd.weight",                                                                \
