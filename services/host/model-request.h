@@ -22,7 +22,7 @@ struct model_host;
 struct model_request;
 
 struct model_request_ops {
-    size_t size; /* size of the service's structure; the part behind struct model_request is
+    size_t size; /* size of the service's structure; the part after struct model_request is
                     zeroed */
     /* Called when the model is loaded; request->resident is held until the request is freed. */
     void (*ready)(struct model_request *request);

@@ -29,7 +29,7 @@ struct residents;
 struct service;
 
 struct residents_ops {
-    size_t size; /* size of the service's structure; the part behind struct resident is zeroed */
+    size_t size; /* size of the service's structure; the part after struct resident is zeroed */
     /* Returns whether the resident, in any state, can serve the purpose @key of residents_want().
      * -EINVAL: the model cannot serve the purpose at all, so no resident is made for it. May be
      * NULL; then all residents serve all purposes. */
