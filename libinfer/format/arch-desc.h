@@ -115,7 +115,7 @@ struct arch_field {
     size_t offset; /* in struct hparams */
     enum arch_field_kind kind;
     const char *gguf;      /* key after "<architecture>."; NULL: GGUF has no such key */
-    const char *hf, *hf_2; /* keys of config.json; the second key counts if the first is missing */
+    const char *hf, *hf_2; /* keys of config.json; the second key is used if the first is missing */
     double absent;
     unsigned flags; /* enum arch_field_flags */
     /* COUNT: 1 + the offset in struct hparams_layer; the value may be a list with one count for
@@ -129,8 +129,8 @@ struct arch_field {
 #define FIELD(member)       offsetof(struct hparams, member)
 #define FIELD_LAYER(member) (1 + offsetof(struct hparams_layer, member))
 
-/* A key of a feature that changes the results and is not supported. A file is refused unless it
- * lacks the key, or the key is null, false, an empty list, or this number. */
+/* A key of a feature that changes the results and is not supported. A file that has the key is
+ * refused, unless the value is null, false, an empty list, or the number `neutral`. */
 struct arch_refused {
     const char *key;
     double neutral;
@@ -141,8 +141,8 @@ struct arch_window {
     const char *hf_key;      /* NULL: "sliding_window" */
     uint32_t absent;         /* the window if config.json does not have the key */
     bool switched;           /* the keys of the window apply only if use_sliding_window is set */
-    const char *hf_full_key; /* key of the number of layers, from the first on, that have no window
-                                unless there is a list of layers; NULL: there is none */
+    const char *hf_full_key; /* key of the number of layers at the beginning that have no window;
+                                ignored if there is a list of layers; NULL: there is no such key */
     bool both;               /* the window in the file counts the tokens on both sides */
     /* Without a list of layers: one layer of each group of `every` layers has no window. 0: all
      * layers have a window. */

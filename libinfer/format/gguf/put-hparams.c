@@ -2,8 +2,8 @@
 /*
  * Writes hyperparameters as GGUF keys, from the tables that reading uses.
  *
- * The keys are read again and compared, so a setting that GGUF files cannot express is an
- * error and not a model that answers wrongly.
+ * The keys are read again and compared. So a setting that GGUF files cannot express causes an error
+ * here, and not wrong answers of the new model.
  */
 #include "format/gguf/put-hparams.h"
 
