@@ -19,8 +19,8 @@ struct dtype_info {
     const char *label;    /* "Q4_K", for messages */
     uint32_t block_elems; /* elements of a block */
     uint32_t block_bytes; /* bytes of a block */
-    void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
-    void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
+    void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n_elems: whole blocks */
+    void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n_elems: whole blocks */
     /* Encodes like encode, but the error of element i also counts in proportion to @importance[i].
      * @importance is [n_elems], or NULL: then the function does what encode does. The member is
      * NULL if the format does not use importance. */
