@@ -99,8 +99,8 @@ struct binder {
     /* The newest order of columns (quant/coded.h), which matrices with the same input share. */
     const uint32_t *order;
     uint32_t n_order;
-    /* The newest rotation of inputs, and the tensor of its angles. Gates and ups of experts share
-     * both, so that one node of the graph prepares their input. */
+    /* The newest rotation of inputs, and the tensor of its angles. The matrices gate and up of
+     * experts share both, so that one node of the graph prepares their input. */
     const struct turn_params *turn;
     const struct format_tensor *theta;
 };

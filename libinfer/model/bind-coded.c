@@ -74,8 +74,8 @@ static int coded_set_group(struct binder *b, const struct format_tensor *t, uint
                            struct coded *c)
 {
     const struct coded_kind kind = coded_kind(c->dtype);
-    /* Codes of 8 bits minus any zero do not fit the bytes that kernels multiply. Kernels therefore
-     * add the zeros for 32 columns at a time. */
+    /* The difference of an 8-bit code and its zero may not fit the bytes that kernels multiply.
+     * Kernels therefore add the zeros separately, for 32 columns at a time. */
     const uint32_t step = kind.has_zero && kind.bits == 8 ? 32 : 16;
 
     c->group = coded_group(b, c->cols, n_groups);
