@@ -25,7 +25,7 @@ struct repack {
 struct repack_group {
     float scale;
     float offset;  /* -scale × zero, rounded to float */
-    unsigned zero; /* valid if whole */
+    unsigned zero; /* valid only if `whole` is true */
     bool whole;    /* the offset is exactly -scale × zero, with 0 ≤ zero < 2^bits */
 };
 
