@@ -419,7 +419,8 @@ void residents_want(struct residents *pool, const struct models_entry *entry, co
         resident_check(resident);
         resident = resident->dropped ? NULL : resident;
     }
-    /* The model's file was replaced. The resident has no users, so it is replaced too. */
+    /* If the model's file or its settings were replaced, a resident without users is replaced
+     * too. */
     if (resident && resident->state == RESIDENT_READY && resident->n_users == 0 &&
         is_replaced(resident, entry)) {
         resident_unlink(resident);

@@ -9,8 +9,8 @@
  * files are first opened and checked, which is cheap. If the model cannot be used, or can never fit
  * into the budgets, the error is reported, and no other model is unloaded. Otherwise the model
  * replaces residents without users, or waits until residents have no users (residents-memory.h). A
- * user holds a resident from the call of `ready` until it calls resident_release(); a resident with
- * users is never unloaded.
+ * user, usually a request, holds a resident from the call of `ready` until it calls
+ * resident_release(); a resident with users is never unloaded.
  *
  * The service adds the engine: its own structure begins with a struct resident, and the functions
  * of its struct residents_ops handle the engine.
@@ -127,15 +127,15 @@ struct residents {
     struct service *service;
     struct loop *loop;
     struct jobs *loader;
-    struct job_lane opening; /* the loader's lane for opening models, so that errors are reported
-                                during a load */
+    struct job_lane opening; /* the loader's lane for opening models, so that a model can be opened
+                                while another one is loaded */
     uint32_t max_models;     /* 0 means 1 */
     uint64_t host_budget, device_budget; /* bytes for all residents together; 0: no limit */
     struct resident *first, *loading;
     struct resident *dropped; /* list of dropped residents, which get no new users */
     struct loop_task schedule;
     struct loop_timer expiry; /* fires when the first unused resident has stayed for its keep_usec,
-                                 or the waiting resident runs out of patience */
+                                 or when a waiting resident has waited for RESIDENT_PATIENCE_USEC */
     uint64_t n_loads;
 };
 
