@@ -60,7 +60,8 @@ enum arch_slot_flags {
     SLOT_WHOLE = 1 << 1,        /* the weight is outside the layers */
     SLOT_TABLE = 1 << 2,        /* a token reads one row of it */
     SLOT_F32 = 1 << 3,          /* a small matrix that is decoded to F32, as all vectors are */
-    SLOT_AS_STORED = 1 << 4,    /* a norm to whose weights nothing is added (norms_add_one) */
+    SLOT_AS_STORED = 1 << 4,    /* a norm whose stored weights are used unchanged, even with
+                                   norms_add_one */
     SLOT_GATED = 1 << 5,        /* only models with gated units have it (hparams_embed.gated) */
     SLOT_NOT_IN_FIRST = 1 << 6, /* layer 0 may lack the weight */
 };
@@ -225,8 +226,8 @@ struct arch_desc {
     /* Fills in what the other fields determine. Called after the fields were read, and before
      * hparams_check(). The number of layers is valid. May be NULL. */
     int (*finish)(struct hparams *hp, enum arch_source source, struct inf_err *reterr);
-    /* Turns hyperparameters of a directory into those that a new GGUF file says: reverses what
-     * `finish` does. May be NULL. */
+    /* Turns hyperparameters of a directory into those of a new GGUF file: reverses what `finish`
+     * does. May be NULL. */
     void (*to_gguf)(struct hparams *hp);
     /* Reads settings of config.json that no table describes; one of the functions below, or NULL.
      */

@@ -19,7 +19,7 @@ struct field_lists field_lists_of(const struct arch_desc *desc, const struct arc
 /* Returns field @i; NULL: there are no more fields. Replaced fields are left out, so *@i is
  * advanced to the field that is returned. */
 const struct arch_field *field_at(const struct field_lists *lists, size_t *i);
-/* Returns whether one of the fields reads a key of GGUF, or of config.json. */
+/* Return whether one of the fields reads the key @key of GGUF files, or of config.json. */
 bool field_reads_gguf(const struct field_lists *lists, const char *key);
 bool field_reads_hf(const struct field_lists *lists, const char *key);
 

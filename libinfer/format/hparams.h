@@ -51,7 +51,7 @@ enum pooling {
     POOLING_LAST,
 };
 
-/* Limit of the dense layers after the pooling, or for token vectors. */
+/* Limit of the number of dense layers (after the pooling, or for token vectors). */
 #define HPARAMS_MAX_DENSE 4
 /* Limits: tasks of a model, and bytes of a task name including its NUL. */
 #define HPARAMS_MAX_TASKS 8
@@ -110,7 +110,8 @@ struct hparams_gemma {
     uint32_t n_vocab;   /* rows of the table of per-layer embeddings; 0: the vocabulary size */
     uint32_t laurel_rank;
     float cutoff;       /* the largest cutoff of a layer; below 0 if the file has no list of them */
-    bool correct_scale; /* the first stream is scaled before it meets the per-layer embeddings */
+    bool correct_scale; /* the first stream is scaled before per-layer embeddings are applied to
+                           it */
 };
 
 /* The parallel residual streams of Gemma 3n. */

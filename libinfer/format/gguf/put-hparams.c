@@ -127,8 +127,8 @@ static void put_yarn(struct put *p)
         put_f32(p, "rope.scaling.yarn_log_multiplier", hp->yarn_mscale_all_dim);
 }
 
-/* The scaling of Llama 3, and which pairs of a head are rotated, are in the tensor
- * rope_freqs.weight. */
+/* Writes the settings of rotary positions. The scaling of Llama 3 and the choice of rotated pairs
+ * have no keys, because they are in the tensor rope_freqs.weight. */
 static void put_rope(struct put *p)
 {
     const struct hparams *hp = p->hp;
