@@ -136,7 +136,7 @@ static void k_improve(struct k_fit *f, unsigned g, int lo, int hi, int most_mn)
 }
 
 /* Fits d and m to the codes, with the least squared error. If there is no best m, or it would be
- * negative, only d is fitted. Returns false if the codes determine nothing. */
+ * negative, only d is fitted. Returns false if the codes do not determine d. */
 static bool k_refit(const struct k_fit *f, float *ret_d, float *ret_m)
 {
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;

@@ -9,7 +9,7 @@
 #include "core/macros.h"
 #include "quant/grid.h"
 
-#define N_NEAR     8u    /* points that are compared with a lot */
+#define N_NEAR     8u    /* points with which a lot (struct search) is compared */
 #define N_CODES    6561u /* 3^8 combinations of levels, or 8^4 = 4096 */
 #define MAX_POINTS 2048u
 #define MAX_LEVELS 8u
