@@ -149,9 +149,9 @@ static float gemma3n_cutoff(float share)
     return (float)gemma3n_erf_inverse((double)(2 * share - 1)) * SQRT_2_F32;
 }
 
-/* Converts what the file says about the cutoffs of gates. config.json gives the share of the gates
- * that do not count; without a list it is 0.95 in the first 10 layers of larger models. GGUF files
- * give the cutoffs. */
+/* Converts what the file says about the cutoffs of gates. config.json has a list with the share of
+ * gates that become 0 in each layer. Without the list, the share is 0.95 in the first 10 layers of
+ * larger models. GGUF files have the cutoffs. */
 static int gemma3n_set_cutoffs(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
     const bool has_list = hp->gemma.cutoff >= 0 || source == ARCH_GGUF;
@@ -251,8 +251,8 @@ static graph_ref gemma3n_join(const struct model *m, struct graph *g, graph_ref 
     return graph_scale(g, sum, 1.0f / HPARAMS_STREAMS);
 }
 
-/* Computes the factors of streams that depend on the row, from the rows @x. @slot is the matrix
- * that computes them. */
+/* Computes the factors of the streams for each row, from the rows @x. @slot is the matrix that
+ * computes them. */
 static graph_ref gemma3n_route(const struct model *m, struct graph *g, uint32_t i_layer,
                                graph_ref x, enum slot slot)
 {

@@ -200,7 +200,7 @@ static int hybrid_finish_35(struct hparams *hp, enum arch_source source, struct 
     return hybrid_finish(hp, source, reterr);
 }
 
-/* Computes attention over the rows @h, whose result is multiplied by a gate. */
+/* Computes attention over the rows @h, and multiplies the result by a gate. */
 static graph_ref hybrid_attention(const struct model *m, struct graph *g, uint32_t i_layer,
                                   graph_ref h)
 {

@@ -234,8 +234,8 @@ static int coded_awq(struct binder *b, const char *name, const struct format_ten
     return r == 0 ? coded_by_place(b, name, c->rows / 8, c) : r;
 }
 
-/* Reads the scales of a matrix whose scales are by row: [1], [rows, groups], or one for each block
- * of rows and columns. */
+/* Reads scales of the shape [1] or [rows, groups], or with one element for each block of rows and
+ * columns. */
 static int coded_by_row(struct binder *b, const struct format_tensor *t, struct coded *c)
 {
     const uint64_t n = t->n_dims > 1 ? t->dims[1] : t->dims[0];
@@ -249,7 +249,8 @@ static int coded_by_row(struct binder *b, const struct format_tensor *t, struct 
     return coded_set_group(b, t, n_groups, c);
 }
 
-/* Finds the scales of a matrix, and the numbers for rounding activations, which are not used. */
+/* Finds the scales of a matrix. Also marks the tensors for rounding activations, which are not
+ * used, as bound. */
 static int coded_row_scales(struct binder *b, const char *name, struct coded *c)
 {
     const struct format_tensor *scales = bind_coded_find(b, name, ".weight_scale_inv");

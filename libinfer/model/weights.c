@@ -140,7 +140,8 @@ static int check_needed(const struct binder *b, uint32_t i_row, bool whole)
     return 0;
 }
 
-/* Binds the weights of a layer, or those outside the layers, whose row is the last. */
+/* Binds row @i_row of m->weights: the weights of a layer, or in the last row those outside the
+ * layers. */
 static int bind_row(struct binder *b, uint32_t i_row, bool whole)
 {
     const struct arch_desc *desc = &b->m->arch->desc;
