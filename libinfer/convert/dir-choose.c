@@ -91,7 +91,7 @@ const char *dir_type_name(size_t i)
 
 /* ---- rules ---- */
 
-/* A rule of the user: matrices whose names match get a form. */
+/* A rule of the user: matrices whose names match get the format of the rule. */
 struct dir_rule {
     struct mix_override pattern;
     struct dir_form form;

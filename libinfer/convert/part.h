@@ -8,7 +8,7 @@
  * The file OUT.part has the layout of the finished file OUT: header, then the data of the tensors
  * in order. But until all data are written, it begins with a mark instead of the header. The mark
  * has a digest of everything that determines the data, and the number of tensors that are safely on
- * the disk. At the end the header replaces the mark, and the file gets its name.
+ * the disk. At the end the header replaces the mark, and the file is renamed to OUT.
  */
 
 #include <infer/types.h>
