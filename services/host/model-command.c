@@ -15,7 +15,7 @@
 #include "host/model-host.h"
 #include "host/model-request.h"
 
-/* The request waits for its model like a request that uses the model. */
+/* A request to load a model. It waits for the model as a request that uses the model does. */
 struct model_command {
     struct model_request request;
     bool unloads, has_keep;

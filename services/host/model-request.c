@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leads requests that need a model from their arrival to their end.
+ * Handles requests that need a model, from their arrival to their end.
  *
  * No field stores the state of a request, because other fields show it. While the field `waiter` is
  * in use, the request waits for its model. While it has a resident, it uses this model. Fields of

@@ -163,7 +163,7 @@ void resident_check(struct resident *resident);
  * only if @by_command is true. Returns how many residents have the name. */
 unsigned residents_unload(struct residents *pool, const char *name, bool by_command);
 /* Returns for how many microseconds a resident must stay in memory because it is pinned, or because
- * a request or its manifest set its keep_usec; 0: there is none. */
+ * a request or its manifest set its keep_usec; 0: no resident must stay. */
 uint64_t residents_kept_usec(const struct residents *pool);
 /* Returns the first ready resident in the list that begins at @resident, or NULL. */
 struct resident *residents_ready(struct resident *resident);
