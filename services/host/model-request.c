@@ -195,7 +195,7 @@ static void request_on_timer(struct loop_timer *timer)
                            "The request took longer than this server allows.");
         return;
     }
-    /* If the files changed, the engine notices too and ends all requests. */
+    /* If the files changed, the engine also notices this, and ends all requests. */
     if (request->resident)
         resident_check(request->resident);
     if (request->ops->tick)
