@@ -43,7 +43,7 @@ struct model {
     uint8_t slot_index[SLOT_N]; /* the number of a slot in the table; SLOT_NONE: not in the table */
     bool tied;                  /* the head is the embedding */
     struct weight head_pair;    /* [2, n_embd]: copy of the rows of the head for head_pair_tokens */
-    int32_t head_pair_tokens[2]; /* the newest pair of tokens for which scores were requested */
+    int32_t head_pair_tokens[2];       /* the pair of tokens of the last request for scores */
     struct weight pooler, pooler_bias; /* [n_embd, n_embd], before the classifier */
     struct weight pooler_norm;         /* [n_embd], after the pooler */
     struct weight labels, labels_bias; /* [n_labels, n_embd] */
@@ -96,11 +96,12 @@ struct binder {
     struct model *m;
     bool *bound; /* [n_tensors] */
     struct inf_err *err;
-    /* The newest order of columns (quant/coded.h), which matrices with the same input share. */
+    /* The order of columns (quant/coded.h) that was read last. Matrices with the same input share
+     * it. */
     const uint32_t *order;
     uint32_t n_order;
-    /* The newest rotation of inputs, and the tensor of its angles. The matrices gate and up of
-     * experts share both, so that one node of the graph prepares their input. */
+    /* The rotation of inputs that was read last, and the tensor of its angles. The matrices gate
+     * and up of experts share both, so that one node of the graph prepares their input. */
     const struct turn_params *turn;
     const struct format_tensor *theta;
 };
