@@ -19,9 +19,9 @@
 
 struct encode;
 
-/* Compiles @encoder for @backend and for up to @max_windows windows at once. @weights holds copies
- * of weights in the backend's fastest format; NULL: the original weights are used. All three must
- * outlive the result. -EOPNOTSUPP with the reason, -ENOMEM. */
+/* Compiles @encoder for @backend and for up to @max_windows windows at a time. @weights holds
+ * copies of weights in the backend's fastest format; NULL: the original weights are used. All three
+ * must outlive the result. -EOPNOTSUPP with the reason, -ENOMEM. */
 int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
                struct reformat *weights, uint32_t max_windows, struct encode **ret_encode,
                struct inf_err *reterr);

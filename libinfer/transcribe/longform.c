@@ -20,7 +20,7 @@ struct longform {
     uint64_t window_start;
     uint32_t window_frames;
     uint32_t i_temperature;
-    bool silent_end; /* the newest window ended with a single time token, or was silent */
+    bool silent_end; /* the last window ended with a single time token, or was silent */
     int32_t *said;   /* the initial prompt, then all text so far */
     size_t n_said, said_cap, n_initial;
     size_t n_forgotten; /* the first n_forgotten tokens of said no longer serve as prompt */
