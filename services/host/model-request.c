@@ -126,8 +126,8 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     request->ops->cancel(request);
     if (!request->http)
         return;
-    /* Sending the error may call request_on_done() at once, which must not free the request while
-     * the caller uses it. */
+    /* Sending the error may call request_on_done() immediately. That call must not free the request
+     * while the caller uses it. */
     model_request_ref(request);
     if (request->streaming && request->ops->failing)
         request->ops->failing(request, problem);

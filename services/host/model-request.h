@@ -6,8 +6,8 @@
  *
  * Each service has its own structure for requests, which begins with a struct model_request. The
  * HTTP request, the engine and a job each hold a reference to the request while they may call its
- * functions. When the client leaves, all work for the request is canceled at once. A request ends
- * once, either with an answer (`ended`) or with an error (`failed`).
+ * functions. When the client leaves, all work for the request is canceled immediately. A request
+ * ends once, either with an answer (`ended`) or with an error (`failed`).
  */
 
 #include <stdatomic.h>
