@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inf_convert(): plans a conversion, and writes the tensors of the new file one after the other.
+ * Implements inf_convert(): plans a conversion, and writes the tensors of the new file one after
+ * the other.
  */
 #include "convert/convert.h"
 

@@ -91,7 +91,7 @@ const char *dir_type_name(size_t i)
 
 /* ---- rules ---- */
 
-/* A rule of the user: matrices whose names match get a form. */
+/* A rule of the user: matrices whose names match get the format of the rule. */
 struct dir_rule {
     struct mix_override pattern;
     struct dir_form form;
@@ -123,9 +123,9 @@ static uint32_t layer_of(const char *name)
     return p && isdigit((unsigned char)p[7]) ? (uint32_t)strtoul(p + 7, NULL, 10) : 0;
 }
 
-/* Chooses as the recipe of mlx-lm does. The head always has more bits. The matrices of the values
- * and the down matrices have more bits in the first and the last eighth of the layers, and in every
- * third layer between them. */
+/* Chooses the format by the rules of mlx-lm's mixed recipes. The head always has more bits. The
+ * matrices of the values and the down matrices have more bits in the first and the last eighth of
+ * the layers, and in every third layer between them. */
 static struct dir_form choose_mixed(const struct dir *d, const char *name)
 {
     const uint32_t n = d->model->hp->n_layers, i = layer_of(name);
@@ -136,7 +136,7 @@ static struct dir_form choose_mixed(const struct dir *d, const char *name)
     return (counts && more) || strstr(name, "lm_head") ? d->type.high : d->type.form;
 }
 
-/* Returns whether a matrix selects experts, and mlx-lm gives such matrices 8 bits in this model. */
+/* Returns whether a matrix is a router that has 8 bits in mlx-lm. */
 static bool is_router(const struct dir *d, const char *name)
 {
     static const struct {

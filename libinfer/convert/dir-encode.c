@@ -164,7 +164,8 @@ static void floats_decode(const void *data, uint64_t n_rows, uint8_t *const out[
 
 /* ---- words of GPTQ and AWQ ---- */
 
-/* Adds @x to the @bits bits from bit @bit on of a stream of words that are @step words apart. */
+/* Adds @x to @bits bits of a stream, beginning with bit @bit. The words of the stream are @step
+ * words apart. */
 static void words_put(uint32_t *words, uint64_t step, uint64_t bit, unsigned bits, uint32_t x)
 {
     const uint64_t i = bit / 32;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lists the tensors of a directory for a new directory. Tensors keep their names, except in the
- * layout of MLX. There the names of the language model, in models with several parts, are those of
- * mlx-lm (sanitize() in the files of mlx_lm/models 0.32), and the matrices of all experts are one
- * tensor. A quantized matrix of several tensors becomes one entry.
+ * layout of MLX. In this layout, the matrices of all experts are one tensor. In models with several
+ * parts, the tensors of the language model get the names that mlx-lm gives them (sanitize() in the
+ * files of mlx_lm/models 0.32). A quantized matrix that is several tensors becomes one entry.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -107,8 +107,8 @@ static bool is_quantized(const struct weight *w)
     return w->coded || dtype_info(w->dtype)->planes;
 }
 
-/* Finds the quantized matrix of which a tensor holds a part. *ret_n: the bytes of the tensor's name
- * in the file that name the matrix. */
+/* Finds the quantized matrix of which a tensor holds a part. *ret_n: the length of the name of the
+ * matrix, with which the tensor's name in the file begins. */
 static const struct weight *matrix_of(const struct model *m, const struct format_tensor *t,
                                       size_t *ret_n)
 {
@@ -149,8 +149,8 @@ static bool is_float(enum inf_dtype dtype)
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
 }
 
-/* Returns whether a matrix stays as it is because models read it as floats. mlx-lm would quantize
- * it. */
+/* Returns whether a matrix stays as it is because models read it as floats, although mlx-lm would
+ * quantize it. */
 static bool is_small_matrix(const struct model *m, const struct format_tensor *t)
 {
     const char *rest = t->name, *layer = text_after(t->name, "blk.");
@@ -226,7 +226,7 @@ static enum inf_dtype bias_type(const struct dir *d, uint32_t i_layer, enum inf_
     return t && is_float(t->dtype) ? t->dtype : other;
 }
 
-/* Adds a matrix of all experts, or their biases, of the layer of @t. */
+/* Adds one matrix, or the biases, of all experts of the layer to which @t belongs. */
 static int list_expert_slot(struct dir *d, const struct format_tensor *t, enum slot slot,
                             const char *matrix, bool bias)
 {

@@ -17,8 +17,8 @@
 /* mlx-lm begins another shard if the tensors of a shard would be larger than this. */
 #define SHARD_BYTES ((uint64_t)5 << 30)
 
-/* Adds a tensor to an entry. @end is put behind the entry's name. The dimension that varies fastest
- * is the last of @shape; dimensions behind a 0 do not exist. */
+/* Adds a tensor to an entry. @end is put after the entry's name. The dimension that varies fastest
+ * is the last of @shape; a 0 ends the list of dimensions. */
 static int part_add(struct dir *d, struct dir_entry *e, const char *end, const char *type,
                     unsigned elem_bytes, const uint64_t shape[FORMAT_MAX_DIMS])
 {

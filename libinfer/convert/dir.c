@@ -4,7 +4,8 @@
  * interrupted conversion ended.
  *
  * The file "conversion" in the unfinished directory has a digest of everything on which the new
- * files depend, and is locked. A directory with another digest is emptied of shards.
+ * files depend, and is locked. If the digest is another one, the shards in the directory are
+ * removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +83,7 @@ static int run_errno(const struct dir_run *x, const char *what, struct inf_err *
     return err_set(reterr, code, "%s %.200s: %s", what, x->to, strerror(code));
 }
 
-/* Removes the shards of another conversion, finished and unfinished. */
+/* Removes the finished and unfinished shards of another conversion. */
 static void remove_shards(const struct dir_run *x)
 {
     for (size_t i = 0; i < x->d.n_shards; i++) {

@@ -107,8 +107,8 @@ struct dir {
     uint64_t total_size;       /* bytes of all tensors */
 };
 
-/* Opens the model and lists its tensors. -EOPNOTSUPP: the model is a GGUF file, or has a form that
- * the layout lacks. */
+/* Opens the model and lists its tensors. -EOPNOTSUPP: the model is a GGUF file, or the layout
+ * cannot hold it. */
 int dir_list(struct dir *d, struct inf_err *reterr);
 /* Chooses the format of each matrix. -EOPNOTSUPP: a matrix cannot be repacked without loss;
  * -EINVAL: a rule of the user is wrong. */

@@ -5,7 +5,8 @@
  * A tensor is cut into slices, which fit a buffer, and a slice into chunks of rows, which fit the
  * cache. The threads take the chunks of a slice one after the other; then the slice is written. A
  * thread decodes a chunk, encodes it, and decodes the result to measure its error. The errors of
- * the chunks are added in their order, so the number of threads changes nothing.
+ * the chunks are added in the order of the chunks, so the result does not depend on the number of
+ * threads.
  */
 #include "convert/encode.h"
 

@@ -155,9 +155,10 @@ static int read_gguf(struct imatrix *m, const struct gguf *g, struct inf_err *re
     return r;
 }
 
-/* A .dat file: the number of entries; for each entry the length of its name, the name, the number
- * of calls, the number of values, and values that were added up over the calls; then the number of
- * chunks, and the length and the name of the text. All numbers have 4 bytes. */
+/* The part of a .dat file that is not read yet. The file begins with the number of entries. Each
+ * entry has the length of its name, the name, the number of calls, the number of values, and the
+ * values, which were added up over the calls. The number of chunks, and the length and the name of
+ * the text, come after the entries. All numbers have 4 bytes. */
 struct reader {
     const uint8_t *data;
     uint64_t left;

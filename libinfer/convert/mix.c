@@ -96,8 +96,9 @@ enum {
     KIND_OTHER = 1 << 9,
 };
 
-/* Conditions of a rule. A tensor's place is its number among the tensors of its kind, or its layer,
- * and n is the number of these tensors. */
+/* Conditions of a rule. A tensor's place (tensor_place()) is its number among the tensors of its
+ * kind, or its layer. For tensors of values n is their number, and for other kinds the number of
+ * layers. */
 enum {
     IF_GROUPED = 1 << 0,    /* four or more heads share keys and values */
     IF_EXPERTS_8 = 1 << 1,  /* there are exactly 8 experts */
@@ -344,7 +345,7 @@ static bool is_small(enum mix mix)
     return M_SMALL >> mix & 1;
 }
 
-/* Chooses for tensors of kinds that are counted. */
+/* Chooses the format of a tensor of a kind whose tensors are counted. */
 static uint32_t mix_counted(struct mix_model *m, unsigned kind, const char *name)
 {
     uint32_t *const seen = kind == KIND_V      ? &m->n_values

@@ -75,7 +75,7 @@ struct mix_override {
 /* Parses "PATTERN=TYPE", for example "ffn_down=q6_k". PATTERN is a regular expression of PCRE2,
  * which matches any part of a name. -EINVAL: the text or the pattern is wrong. */
 int mix_override_init(struct mix_override *o, const char *text, struct inf_err *reterr);
-/* Does the same as mix_override_init(), except that the caller parses the text behind the last
+/* Does the same as mix_override_init(), except that the caller parses the text after the last
  * "=". */
 int mix_pattern_init(struct mix_override *o, const char *text, struct inf_err *reterr);
 bool mix_override_matches(const struct mix_override *o, const char *name);

@@ -176,8 +176,8 @@ int part_done(struct part *p, uint64_t n_done, struct inf_err *reterr)
     return p->unsynced >= SYNC_BYTES ? part_sync(p, reterr) : 0;
 }
 
-/* Makes a new name in a directory safe on the disk. Failures do not matter: the file has its name,
- * and some file systems cannot do this. */
+/* Forces the new name of a file to the disk. Failures are ignored, because the file already has its
+ * name, and some file systems cannot do this. */
 static void sync_directory(const char *path)
 {
     const char *slash = strrchr(path, '/');

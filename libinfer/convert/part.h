@@ -8,7 +8,7 @@
  * The file OUT.part has the layout of the finished file OUT: header, then the data of the tensors
  * in order. But until all data are written, it begins with a mark instead of the header. The mark
  * has a digest of everything that determines the data, and the number of tensors that are safely on
- * the disk. At the end the header replaces the mark, and the file gets its name.
+ * the disk. At the end the header replaces the mark, and the file is renamed to OUT.
  */
 
 #include <infer/types.h>
@@ -35,7 +35,7 @@ struct part_params {
  * OUT.part; -ENOSPC: the disk has no room for the rest. */
 int part_open(const struct part_params *params, struct part **ret_part, uint64_t *ret_n_done,
               struct inf_err *reterr);
-/* Writes at @offset of the finished file, behind its header. Bytes that are never written are 0. */
+/* Writes at @offset of the finished file, after its header. Bytes that are never written are 0. */
 int part_write(struct part *p, uint64_t offset, const void *data, uint64_t n,
                struct inf_err *reterr);
 /* Says that @n_done tensors were written. */

@@ -37,7 +37,8 @@ int repack_init(struct repack *r, const struct weight *w, struct inf_err *reterr
     return 0;
 }
 
-/* Returns the coded matrix that has row @row, counted over all experts, and the row in it. */
+/* Returns the coded matrix that has row @row, counted over all experts. *ret_row is the number of
+ * this row in the matrix. */
 static const struct coded *repack_coded(const struct repack *r, uint64_t row, uint32_t *ret_row)
 {
     *ret_row = r->w->coded_first + (uint32_t)(row % r->w->rows);

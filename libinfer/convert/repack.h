@@ -25,12 +25,12 @@ struct repack {
 struct repack_group {
     float scale;
     float offset;  /* -scale × zero, rounded to float */
-    unsigned zero; /* valid if whole */
+    unsigned zero; /* valid only if `whole` is true */
     bool whole;    /* the offset is exactly -scale × zero, with 0 ≤ zero < 2^bits */
 };
 
 /* Prepares a matrix, or matrices of experts. -EOPNOTSUPP: its numbers are not integers with scales,
- * or its columns are in act-order (quant/coded.h); *reterr tells which. */
+ * or its columns are in act-order (quant/coded.h); *reterr says which. */
 int repack_init(struct repack *r, const struct weight *w, struct inf_err *reterr);
 /* Returns scale and offset of group @g of row @row, counted over all experts. */
 struct repack_group repack_group(const struct repack *r, uint64_t row, uint32_t g);

@@ -31,7 +31,7 @@ int source_order(struct source *s, enum slot slot, uint32_t i_row, const struct 
  * the number of these rows. -ENOMEM. */
 int source_order_delta(struct source *s, bool gate, uint32_t *ret_n, struct source_order *ret,
                        struct inf_err *reterr);
-/* Adds rows of zeros behind @n rows. -ENOMEM. */
+/* Adds rows of zeros after @n rows. -ENOMEM. */
 int source_order_pad(struct source *s, uint32_t n, uint32_t n_padded, struct source_order *ret,
                      struct inf_err *reterr);
 

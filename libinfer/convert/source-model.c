@@ -31,8 +31,8 @@ static uint32_t type_of(enum inf_dtype dtype)
     return ggml_type_find(dtype_info(dtype)->label, &type) ? type : GGML_TYPE_F16;
 }
 
-/* Returns whether a joined weight is written as its parts. This is so if directories can hold the
- * parts. Otherwise GGUF files hold the joined weight. */
+/* Returns whether a joined weight is written as its parts. GGUF files hold the parts if directories
+ * can hold them, and otherwise the joined weight. */
 static bool has_parts(const struct source *s, const struct arch_slot *slot, uint32_t i_row)
 {
     const struct arch_desc *desc = &s->model->arch->desc;
@@ -51,7 +51,7 @@ static bool is_in_joined(const struct source *s, const struct arch_slot *slot, u
            layer_w(s->model, i_row, (enum slot)slot->part_of)->data;
 }
 
-/* Makes a vector with the elements and values of GGUF files. */
+/* Gives a vector the order and the values that it has in GGUF files. */
 static int turn_vector(struct source *s, struct weight *w, const struct source_order *order,
                        struct inf_err *reterr)
 {
@@ -192,7 +192,7 @@ static int add_stacked(struct source *s, const struct arch_slot *whole, struct i
     return add_weight(s, whole->gguf, &all, all.rows, &(struct source_order){0}, reterr);
 }
 
-/* Returns whether a slot is a single matrix of a tensor with several. */
+/* Returns whether a slot is one matrix of a tensor with several matrices. */
 static bool is_stacked(const struct arch_desc *desc, const struct arch_slot *slot)
 {
     for (size_t i = 0; slot->part_of != 0 && i < desc->n_slots; i++)

@@ -87,8 +87,8 @@ bool source_number(const struct source *s, const char *key, uint64_t *ret)
 
 int source_put_meta(const struct source *s, struct gguf_out *w)
 {
-    /* The first keys are about the file and not about the model. The caller adds the other keys
-     * with the values of the new file. */
+    /* The first four keys describe the file, not the model. The caller adds the other keys with the
+     * values of the new file. */
     static const char *const left_out[] = {
         "general.alignment",
         "split.no",

@@ -23,8 +23,8 @@ struct source;
 /* Row i of a new matrix is row rows[i] of the old one, or zeros. */
 #define SOURCE_ZEROS UINT32_MAX
 
-/* How a tensor differs from the weight that the model binds. NULL: the order is the same. The
- * elements of a vector count as rows. */
+/* Describes how a tensor differs from the weight that the model binds. NULL: the order is the same.
+ * The elements of a vector count as rows. */
 struct source_order {
     const uint32_t *rows;    /* [rows of the new matrix] */
     const uint32_t *columns; /* [cols]: column k changes places with column columns[k], for all k
@@ -64,7 +64,7 @@ const char *source_arch(const struct source *s);
 /* Decodes row @i of the new tensor, counted over all its matrices, to dims[0] floats. */
 void source_row(const struct source_tensor *t, uint64_t i, float *dst);
 /* Returns the row of the old matrices, counted over all of them, from which row @i comes. The order
- * of the rows must have no zeros. */
+ * of the rows must not contain SOURCE_ZEROS. */
 static inline uint64_t source_old_row(const struct source_tensor *t, uint64_t i)
 {
     const uint64_t n = t->dims[1];

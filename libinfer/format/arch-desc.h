@@ -17,8 +17,8 @@ struct inf_err;
 struct hf_reader;
 struct arch_class;
 
-/* A dimension of a weight, in terms of the hyperparameters (model/dims.c). A product of counts that
- * differ between layers has the value of its layer. */
+/* A dimension of a weight, in terms of the hyperparameters (model/dims.c). If a dimension is a
+ * product of counts that differ between layers, each layer has its own value. */
 enum arch_dim {
     DIM_NONE, /* in `experts` of a slot: the weight is a single matrix or vector */
     DIM_1,    /* in `rows` of a slot: the weight is a vector */
@@ -60,7 +60,8 @@ enum arch_slot_flags {
     SLOT_WHOLE = 1 << 1,        /* the weight is outside the layers */
     SLOT_TABLE = 1 << 2,        /* a token reads one row of it */
     SLOT_F32 = 1 << 3,          /* a small matrix that is decoded to F32, as all vectors are */
-    SLOT_AS_STORED = 1 << 4,    /* a norm to whose weights nothing is added (norms_add_one) */
+    SLOT_AS_STORED = 1 << 4,    /* a norm whose stored weights are used unchanged, even with
+                                   norms_add_one */
     SLOT_GATED = 1 << 5,        /* only models with gated units have it (hparams_embed.gated) */
     SLOT_NOT_IN_FIRST = 1 << 6, /* layer 0 may lack the weight */
 };
@@ -81,9 +82,9 @@ enum arch_layers {
 struct arch_slot {
     uint16_t id; /* enum slot (model/slots.h). SLOT_ABSENT: the row only gives a name to a tensor
                     that the architecture itself binds */
-    const char *gguf; /* name behind "blk.0.", or the whole name (SLOT_WHOLE); NULL: the weight is
+    const char *gguf; /* name after "blk.0.", or the whole name (SLOT_WHOLE); NULL: the weight is
                          always a part of another tensor (part_of) */
-    const char *hf;   /* name in Hugging Face layout behind "model.layers.0.", or behind "model.".
+    const char *hf;   /* name in Hugging Face layout after "model.layers.0.", or after "model.".
                          "*" stands for the number of an expert. NULL: there is no such tensor, or
                          the description has a function hf_name */
     const char *hf_2; /* another such name, or NULL */
@@ -91,8 +92,8 @@ struct arch_slot {
     enum arch_dim experts; /* number of matrices; DIM_NONE: one */
     unsigned flags;        /* enum arch_slot_flags */
     unsigned in;           /* enum arch_layers */
-    /* The weight may also be a part of this slot's weight, whose row comes earlier in the table.
-     * The parts follow each other in the order of the table. 0: it is not. */
+    /* The slot of a larger weight of which this weight may be a part; its row comes earlier in the
+     * table. The parts follow each other in the order of the table. 0: there is no such slot. */
     uint16_t part_of;
 };
 
@@ -114,8 +115,8 @@ enum arch_field_flags {
 struct arch_field {
     size_t offset; /* in struct hparams */
     enum arch_field_kind kind;
-    const char *gguf;      /* key behind "<architecture>."; NULL: GGUF has no such key */
-    const char *hf, *hf_2; /* keys of config.json; the second key counts if the first is missing */
+    const char *gguf;      /* key after "<architecture>."; NULL: GGUF has no such key */
+    const char *hf, *hf_2; /* keys of config.json; the second key is used if the first is missing */
     double absent;
     unsigned flags; /* enum arch_field_flags */
     /* COUNT: 1 + the offset in struct hparams_layer; the value may be a list with one count for
@@ -129,20 +130,20 @@ struct arch_field {
 #define FIELD(member)       offsetof(struct hparams, member)
 #define FIELD_LAYER(member) (1 + offsetof(struct hparams_layer, member))
 
-/* A key of a feature that changes the results and is not supported. A file is refused unless it
- * lacks the key, or the key is null, false, an empty list, or this number. */
+/* A key of a feature that changes the results and is not supported. A file that has the key is
+ * refused, unless the value is null, false, an empty list, or the number `neutral`. */
 struct arch_refused {
     const char *key;
     double neutral;
 };
 
-/* How a file says which layers have a window. */
+/* The keys that say which layers have an attention window. */
 struct arch_window {
     const char *hf_key;      /* NULL: "sliding_window" */
     uint32_t absent;         /* the window if config.json does not have the key */
     bool switched;           /* the keys of the window apply only if use_sliding_window is set */
-    const char *hf_full_key; /* key of the number of layers, from the first on, that have no window
-                                unless there is a list of layers; NULL: there is none */
+    const char *hf_full_key; /* key of the number of layers at the beginning that have no window;
+                                ignored if there is a list of layers; NULL: there is no such key */
     bool both;               /* the window in the file counts the tokens on both sides */
     /* Without a list of layers: one layer of each group of `every` layers has no window. 0: all
      * layers have a window. */
@@ -208,7 +209,8 @@ struct arch_desc {
      * not refused. */
     const struct arch_field *fields; /* [n_fields] */
     size_t n_fields;
-    /* Keys besides those that are refused in all files. Keys of GGUF have no prefix. */
+    /* Keys that are refused, besides those that are refused in all files. Keys of GGUF have no
+     * prefix. */
     const struct arch_refused *refused_gguf, *refused_hf;
     size_t n_refused_gguf, n_refused_hf;
     const struct arch_window *window; /* for GGUF; NULL: a window applies to all layers */
@@ -218,13 +220,14 @@ struct arch_desc {
      * convert/source-order.c handles. So a directory can be converted to a GGUF file
      * (convert/source-model.c). */
     bool plain_gguf;
-    /* Beginnings of names, behind "model.", of tensors that texts do not need; up to NULL. */
+    /* Prefixes of the names, without "model.", of tensors that are not needed for texts. The list
+     * ends with NULL. */
     const char *const *unused;
     /* Fills in what the other fields determine. Called after the fields were read, and before
      * hparams_check(). The number of layers is valid. May be NULL. */
     int (*finish)(struct hparams *hp, enum arch_source source, struct inf_err *reterr);
-    /* Turns hyperparameters of a directory into those that a new GGUF file says: reverses what
-     * `finish` does. May be NULL. */
+    /* Turns hyperparameters of a directory into those of a new GGUF file: reverses what `finish`
+     * does. May be NULL. */
     void (*to_gguf)(struct hparams *hp);
     /* Reads settings of config.json that no table describes; one of the functions below, or NULL.
      */

@@ -19,7 +19,7 @@ struct field_lists field_lists_of(const struct arch_desc *desc, const struct arc
 /* Returns field @i; NULL: there are no more fields. Replaced fields are left out, so *@i is
  * advanced to the field that is returned. */
 const struct arch_field *field_at(const struct field_lists *lists, size_t *i);
-/* Returns whether one of the fields reads a key of GGUF, or of config.json. */
+/* Return whether one of the fields reads the key @key of GGUF files, or of config.json. */
 bool field_reads_gguf(const struct field_lists *lists, const char *key);
 bool field_reads_hf(const struct field_lists *lists, const char *key);
 
@@ -35,7 +35,8 @@ void field_store_layer(const struct arch_field *field, struct hparams *hp, uint3
                        double value);
 /* Finds an activation by its name in transformers. Returns false if it is not supported. */
 bool field_act_find(const char *name, enum graph_act *ret_act);
-/* Says which layers have experts: if the model has experts, those that experts.step selects. */
+/* Sets which layers have experts: the layers that experts.step selects if the model has experts,
+ * and otherwise none. */
 void field_set_sparse(struct hparams *hp);
 /* Lets the description finish the hyperparameters, and checks them. Returns 0 or -EBADMSG, or an
  * error of the description. */

@@ -87,13 +87,14 @@ const char *format_dir(const struct format *f);
 const char *format_chat_template(const struct format *f, size_t *ret_len);
 
 /* Computes a digest of the hyperparameters and of the tensors' names, types and shapes. The digest
- * does not depend on the path of the file, nor on the values of the weights. So the digest can
- * identify data that exist no longer than the mapping, but not stored data. */
+ * does not depend on the path of the file, nor on the values of the weights. So two models that
+ * differ only in their weights have the same digest. The digest may identify data that are dropped
+ * before the model is closed, but not data that are stored on disk. */
 void format_identity(const struct format *f, uint8_t ret_digest[SHA256_BYTES]);
 
 /* Returns file @i of the files with the weights; NULL: there are no more files. The order of the
  * files depends only on the model. */
 const struct file_map *format_file(const struct format *f, size_t i);
 
-/* Gives metadata pair @i as text, for people to read. Returns false behind the last pair. */
+/* Gives metadata pair @i as text, for people to read. Returns false after the last pair. */
 bool format_meta(const struct format *f, size_t i, const char **ret_key, const char **ret_value);

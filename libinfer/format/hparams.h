@@ -23,7 +23,7 @@ enum rope_scaling {
     ROPE_SCALING_NTK,
 };
 
-/* How the matrices of the layers are ternary (BitNet b1.58). */
+/* The ways in which the ternary matrices of layers are stored (BitNet b1.58). */
 enum hparams_ternary {
     TERNARY_NONE,
     TERNARY_MULTIPLIED, /* packed (quant/bitnet.h); the tensor weight_scale is their factor */
@@ -31,7 +31,7 @@ enum hparams_ternary {
     TERNARY_ONLINE,     /* stored as ordinary weights, which are rounded when the model is opened */
 };
 
-/* How the matrices of a Hugging Face directory are coded (quant/coded.h). */
+/* The formats of coded matrices in a Hugging Face directory (quant/coded.h). */
 enum hparams_coded {
     CODED_NONE,
     CODED_GPTQ,
@@ -51,7 +51,7 @@ enum pooling {
     POOLING_LAST,
 };
 
-/* Limit of the dense layers after the pooling, or for token vectors. */
+/* Limit of the number of dense layers (after the pooling, or for token vectors). */
 #define HPARAMS_MAX_DENSE 4
 /* Limits: tasks of a model, and bytes of a task name including its NUL. */
 #define HPARAMS_MAX_TASKS 8
@@ -72,8 +72,9 @@ struct hparams_layer {
     uint16_t shared; /* 1 + the earlier layer whose keys and values this layer reads; 0: it has its
                         own */
     uint32_t n_heads, n_kv_heads, head_dim, n_ff;
-    /* Gemma 3n: a gate of the feed-forward part counts only by as much as it exceeds the mean of
-     * the gates plus this many standard deviations; -INFINITY: gates count as they are. */
+    /* Gemma 3n: the limit of a row's gates is their mean plus this many standard deviations. The
+     * limit is subtracted from each gate, and negative results become 0. -INFINITY: gates are not
+     * changed. */
     float cutoff;
 };
 
@@ -100,7 +101,8 @@ struct hparams_delta {
 /* Settings of Gemma 3n and Gemma 4. */
 struct hparams_gemma {
     uint32_t head_dim_full, head_dim_window, n_kv_heads_full;
-    uint32_t n_shared;  /* the last layers, which read keys and values of an earlier layer */
+    uint32_t n_shared;  /* number of layers at the end that read keys and values of an earlier
+                           layer */
     uint32_t per_layer; /* width of per-layer embeddings; 0: there are none */
     bool k_is_v;        /* in full layers, the matrix of the keys also computes the values */
     bool double_shared; /* layers that share keys and values have feed-forward parts of twice the
@@ -108,7 +110,8 @@ struct hparams_gemma {
     uint32_t n_vocab;   /* rows of the table of per-layer embeddings; 0: the vocabulary size */
     uint32_t laurel_rank;
     float cutoff;       /* the largest cutoff of a layer; below 0 if the file has no list of them */
-    bool correct_scale; /* the first stream is scaled before it meets the per-layer embeddings */
+    bool correct_scale; /* the first stream is scaled before per-layer embeddings are applied to
+                           it */
 };
 
 /* The parallel residual streams of Gemma 3n. */
@@ -182,13 +185,13 @@ struct hparams {
     uint32_t window;
     /* [n_layers]. */
     struct hparams_layer layers[HPARAMS_MAX_LAYERS];
-    uint32_t n_extra_layers; /* layers behind the others that only predict further tokens, and
+    uint32_t n_extra_layers; /* layers after the others that only predict further tokens, and
                                 are not used */
-    /* Pairs of a head that turn with each of three positions, and 0; for new GGUF files. In a text
-     * without images, the positions are equal. */
+    /* The number of pairs of a head that each of the three positions rotates, and then 0. Only new
+     * GGUF files need them, because in a text without images the positions are equal. */
     uint32_t rope_sections[4];
-    uint32_t full_every; /* of each group of this many layers, only the last layer is full; 0: the
-                            file says it in another way */
+    uint32_t full_every; /* of each group of this many layers, only the last has attention; 0: the
+                            file has another key for this */
 
     struct hparams_experts experts;
     struct hparams_delta delta;
@@ -197,7 +200,8 @@ struct hparams {
     enum graph_act act;
     enum hparams_ternary ternary;
     enum hparams_coded coded;
-    uint32_t coded_group; /* columns that share a scale; 0: all, or the shapes of tensors tell it */
+    uint32_t coded_group; /* columns that share a scale; 0: all columns, or as many as the shapes of
+                             the tensors say */
     bool no_head;         /* the model is a decoder without a head, and gives no logits */
     struct hparams_embed embed;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Computes the identity of a model without reading its weights, which would take seconds. So two
- * models that differ only in their weights have the same identity.
+ * Computes the identity of a model without reading its weights, because reading them would take
+ * seconds. So two models that differ only in their weights have the same identity.
  */
 #include <string.h>
 

@@ -3,10 +3,10 @@
  * Describes BitNet b1.58 (Ma et al. 2025), with ternary weights or with ordinary matrices (struct
  * hparams). Attention and the feed-forward part have a norm before their last matrix.
  *
- * In Hugging Face layout, the gate passes through the square of relu. GGUF files are those of
- * llama.cpp, which come from earlier models of the same shape (bitnet_b1_58-3B) and have no key for
- * the activation: their gate passes through silu. Their matrices are ternary values in an ordinary
- * number format, and old files have the factor of a matrix as a tensor of its own.
+ * In Hugging Face layout, the gate passes through the square of relu. GGUF files in the format of
+ * llama.cpp contain earlier models of the same shape (bitnet_b1_58-3B), and have no key for the
+ * activation. In these models the gate passes through silu. The files hold the ternary matrices in
+ * an ordinary number format, and old files have the factor of a matrix as a tensor of its own.
  */
 #include <errno.h>
 

@@ -70,8 +70,8 @@ static const char *const unused[] = {"vision_tower.", "visual.", "multi_modal_pr
 
 /* In config.json, attention has the factor 1/sqrt(query_pre_attn_scalar), and the weight of a norm
  * is 1 + the stored value. GGUF files do not have this key, and store the complete weights of
- * norms. For these files the factor is 1/sqrt(size of a head). Only in the largest model of a
- * family, which has @n_largest layers, it is 1/sqrt(hidden size / number of heads). */
+ * norms. For these files the factor is 1/sqrt(size of a head). The largest model of a family, which
+ * has @n_largest layers, is an exception: its factor is 1/sqrt(hidden size / number of heads). */
 static int gemma_finish(struct hparams *hp, enum arch_source source, uint32_t n_largest,
                         struct inf_err *reterr)
 {

@@ -42,7 +42,7 @@ static const struct arch_field fields[] = {
      .absent = 15, .flags = FIELD_IN_GGUF},
     {FIELD(gemma.per_layer), FIELD_COUNT, "embedding_length_per_layer_input",
      "hidden_size_per_layer_input", .absent = 256, .flags = FIELD_IN_GGUF},
-    /* llama.cpp's converter adds rows to the table, until it has one for each token. */
+    /* llama.cpp's converter adds rows to the table until the table has one row for each token. */
     {FIELD(gemma.n_vocab), FIELD_COUNT, NULL, "vocab_size_per_layer_input", .absent = 262144,
      .gguf_rows = "per_layer_token_embd.weight"},
     {FIELD(gemma.laurel_rank), FIELD_COUNT, NULL, "laurel_rank", .absent = 64,
@@ -130,8 +130,8 @@ static const struct arch_slot slots[] = {
 static const char *const unused[] = {"vision_tower.", "visual.",      "audio_tower.",
                                      "embed_vision.", "embed_audio.", NULL};
 
-/* Returns the number that the error function maps to @x, with |x| < 1. Newton's method approaches
- * it from the side of 0, because there the error function bends towards its limit. */
+/* Returns the number that the error function maps to @x, with |x| < 1. Newton's method starts at 0
+ * and never goes beyond the result, because the error function is concave for positive numbers. */
 static double gemma3n_erf_inverse(double x)
 {
     const double size = fabs(x);
@@ -142,16 +142,16 @@ static double gemma3n_erf_inverse(double x)
     return copysign(y, x);
 }
 
-/* Returns the number of standard deviations above the mean, beyond which the share 1 - @share of a
- * normal distribution lies. Rounds like transformers, which computes in F32. */
+/* Returns the number of standard deviations above the mean below which the share @share of a normal
+ * distribution lies. Rounds like transformers, which computes in F32. */
 static float gemma3n_cutoff(float share)
 {
     return (float)gemma3n_erf_inverse((double)(2 * share - 1)) * SQRT_2_F32;
 }
 
-/* Converts what the file says about the cutoffs of gates. config.json gives the share of the gates
- * that do not count; without a list it is 0.95 in the first 10 layers of larger models. GGUF files
- * give the cutoffs. */
+/* Converts what the file says about the cutoffs of gates. config.json has a list with the share of
+ * gates that become 0 in each layer. Without the list, the share is 0.95 in the first 10 layers of
+ * larger models. GGUF files have the cutoffs. */
 static int gemma3n_set_cutoffs(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
     const bool has_list = hp->gemma.cutoff >= 0 || source == ARCH_GGUF;
@@ -251,8 +251,8 @@ static graph_ref gemma3n_join(const struct model *m, struct graph *g, graph_ref 
     return graph_scale(g, sum, 1.0f / HPARAMS_STREAMS);
 }
 
-/* Computes the factors of streams that depend on the row, from the rows @x. @slot is the matrix
- * that computes them. */
+/* Computes the factors of the streams for each row, from the rows @x. @slot is the matrix that
+ * computes them. */
 static graph_ref gemma3n_route(const struct model *m, struct graph *g, uint32_t i_layer,
                                graph_ref x, enum slot slot)
 {
@@ -263,7 +263,7 @@ static graph_ref gemma3n_route(const struct model *m, struct graph *g, uint32_t 
     return layer_linear(m, g, i_layer, h, slot, SLOT_ABSENT);
 }
 
-/* Computes the streams that are expected behind the layer. */
+/* Predicts the streams after the layer. */
 static graph_ref gemma3n_predict(const struct model *m, struct graph *g, uint32_t i_layer,
                                  graph_ref all)
 {

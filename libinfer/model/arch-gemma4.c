@@ -7,9 +7,9 @@
  * frequencies of the whole head. The last layers may read the keys and values of an earlier layer
  * of their kind. Values are normalized without a weight, and may be computed by the matrix of the
  * keys. Small models add an embedding of the token that is different in each layer ("per-layer
- * embeddings"); its rows are read from the file as tokens need them. Models with experts compute
- * the feed-forward part and the experts side by side; the router sees rows with a norm of their
- * own.
+ * embeddings"); its rows are read from the file when tokens need them. Models with experts compute
+ * the feed-forward part and the experts side by side. The rows that the router reads have a norm of
+ * their own.
  */
 #include <errno.h>
 #include <math.h>

@@ -5,7 +5,8 @@
  * All layers have experts, and every second layer has a window. All products have biases. Each head
  * has a sink: a logit that takes part in the softmax but has no value. The router selects experts
  * by their scores, and then applies the softmax to the selected scores only. The ramp of YaRN is
- * not rounded to whole pairs. GGUF files do not say so, so this file does.
+ * not rounded to whole pairs. GGUF files have no key for this, so gpt_oss_finish() sets it for
+ * them.
  */
 #include "model/arch.h"
 

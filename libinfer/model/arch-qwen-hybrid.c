@@ -5,9 +5,9 @@
  *
  * Most layers keep no keys and values: they mix the rows of a sequence with a short convolution and
  * a gated delta rule (Yang et al. 2024, "Gated Delta Networks"). One layer of each group, usually
- * the last of four, has attention, whose result is multiplied by a sigmoid of a gate that the
- * matrix of the queries computes as well. Only a part of each head is rotated. In a text without
- * images, the three positions of a token are equal, so the rotation is the usual one.
+ * the last of four, has attention. The result of attention is multiplied by the sigmoid of a gate,
+ * which the matrix of the queries also computes. Only a part of each head is rotated. In a text
+ * without images, the three positions of a token are equal, so the rotation is the usual one.
  *
  * In files of Qwen3-Next, the rows of a recurrent layer's matrices are in the order of the key
  * heads to which they belong. GGUF files of Qwen 3.5 and later have the value heads in another
@@ -200,7 +200,7 @@ static int hybrid_finish_35(struct hparams *hp, enum arch_source source, struct 
     return hybrid_finish(hp, source, reterr);
 }
 
-/* Computes attention over the rows @h, whose result is multiplied by a gate. */
+/* Computes attention over the rows @h, and multiplies the result by a gate. */
 static graph_ref hybrid_attention(const struct model *m, struct graph *g, uint32_t i_layer,
                                   graph_ref h)
 {

@@ -79,7 +79,7 @@
         SLOT_FFN_NORM, "ffn_norm.weight", "post_attention_layernorm.weight", NULL, DIM_1, DIM_EMBD \
     }
 
-/* Norms behind attention, and before and behind the feed-forward part, with Gemma's names. */
+/* Norms after attention, and before and after the feed-forward part, with Gemma's names. */
 #define SLOTS_POST_NORMS                                                                           \
     {SLOT_ATTN_POST_NORM,                                                                          \
      "post_attention_norm.weight",                                                                 \

@@ -6,12 +6,12 @@
  *
  * An architecture is one file arch-<family>.c with one struct arch. A slot is the place of one
  * weight in the model or in each layer, such as the matrix that computes the queries. The parts of
- * an architecture belong here:
+ * an architecture belong in these places:
  *  - names in files, hyperparameters and their keys, refused keys, weights: the member `desc`
  *    (format/arch-desc.h), as tables in the architecture's file. The lists of weights that many
  *    architectures have are in model/arch-rows.h.
  *  - a new hyperparameter: struct hparams (format/hparams.h), with a limit in format/hparams.c and
- * a place in format/identity.c.
+ *    a place in format/identity.c.
  *  - a new weight: an id in enum slot (model/slots.h), and if its shape is new, a row in
  *    enum arch_dim and in model/dims.c.
  *  - the graph: layer_decoder() builds plain decoders from the weights that a model has; other
@@ -43,7 +43,7 @@ struct model {
     uint8_t slot_index[SLOT_N]; /* the number of a slot in the table; SLOT_NONE: not in the table */
     bool tied;                  /* the head is the embedding */
     struct weight head_pair;    /* [2, n_embd]: copy of the rows of the head for head_pair_tokens */
-    int32_t head_pair_tokens[2]; /* the newest pair of tokens for which scores were requested */
+    int32_t head_pair_tokens[2];       /* the pair of tokens of the last request for scores */
     struct weight pooler, pooler_bias; /* [n_embd, n_embd], before the classifier */
     struct weight pooler_norm;         /* [n_embd], after the pooler */
     struct weight labels, labels_bias; /* [n_labels, n_embd] */
@@ -96,11 +96,12 @@ struct binder {
     struct model *m;
     bool *bound; /* [n_tensors] */
     struct inf_err *err;
-    /* The newest order of columns (quant/coded.h), which matrices with the same input share. */
+    /* The order of columns (quant/coded.h) that was read last. Matrices with the same input share
+     * it. */
     const uint32_t *order;
     uint32_t n_order;
-    /* The newest rotation of inputs, and the tensor of its angles. Gates and ups of experts share
-     * both, so that one node of the graph prepares their input. */
+    /* The rotation of inputs that was read last, and the tensor of its angles. The matrices gate
+     * and up of experts share both, so that one node of the graph prepares their input. */
     const struct turn_params *turn;
     const struct format_tensor *theta;
 };
@@ -121,7 +122,7 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
  * a zeroed weight. */
 struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
 /* Adds the bytes of the weight @s (including its planes, see graph/weight.h) and its multiply-adds
- * to the numbers for one token. @flags are those of its slot. */
+ * to the model's numbers for one token. @flags are those of its slot. */
 void bind_count(struct model *m, const struct weight *s, unsigned flags);
 /* weights.c: sets and counts the weight of a slot in a layer. */
 void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w);
@@ -136,9 +137,9 @@ int bind_ternary(struct binder *b, const struct format_tensor *t, uint32_t rows,
                  struct weight *ret);
 /* bind-mlx.c: returns whether a tensor has the codes of a format of MLX. */
 bool bind_is_mlx(const struct format_tensor *t);
-/* Binds such a matrix, or the matrices of experts, to *@w, which has name, data, rows, cols and
- * n_experts. -EOPNOTSUPP: codes, groups or scales of other kinds; -EBADMSG: a tensor is missing or
- * has another shape. */
+/* Binds such a matrix, or the matrices of experts, to *@w, in which the caller has set name, data,
+ * rows, cols and n_experts. -EOPNOTSUPP: the kind of codes, groups or scales is not supported;
+ * -EBADMSG: a tensor is missing or has another shape. */
 int bind_mlx(struct binder *b, const struct format_tensor *t, struct weight *w);
 /* bind-coded.c: binds the matrix @name ("blk.0.attn_q.weight") of a model with coded matrices
  * (quant/coded.h). @t is the tensor of this name, or NULL. Writes the matrix to *ret_coded. Returns
@@ -178,8 +179,8 @@ int rope_bind(struct model *m, struct inf_err *reterr);
 struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer);
 
 /* balance.c: multiplies the norms of keys by powers of two, and divides those of queries by them,
- * so that keys in few bits lose less. Results with keys in floats keep their bits. Call it after
- * rope_bind(). Returns 0 or -ENOMEM. */
+ * so that keys lose less precision if they are stored in few bits. If keys are stored as floats,
+ * the results do not change. Call it after rope_bind(). Returns 0 or -ENOMEM. */
 int balance_norms(struct model *m, struct inf_err *reterr);
 /* Finds the exponents of these factors for the norms @q and @k, [head_dim]. Writes [head_dim]
  * exponents. Returns false if a balanced key could be too large for F16. */
@@ -201,7 +202,7 @@ graph_ref layer_embed(const struct model *m, struct graph *g);
 /* Applies the norm of a slot to each head, if the layer has it, and then the rotation. */
 graph_ref layer_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                       enum slot norm);
-/* Says how attention in layer @i_layer computes, with the state at its place. */
+/* Returns the parameters of attention in layer @i_layer, with the place of the layer's state. */
 struct attn_params layer_attn_params(const struct model *m, uint32_t i_layer);
 /* Builds the attention of layer @i_layer: computes q, k and v from the rows @h, applies norms of
  * heads and rotation if the model has them, and keeps k and v as @attn says. */
@@ -218,7 +219,7 @@ graph_ref layer_ff(const struct model *m, struct graph *g, uint32_t i_layer, gra
  * @norm, @h is normalized first. */
 graph_ref layer_add(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                     graph_ref h, enum slot norm);
-/* Appends the final norm, the head, its limit and the output. */
+/* Appends the final norm, the head, the limit of the logits (final_softcap) and the output. */
 void layer_head(const struct model *m, struct graph *g, graph_ref x);
 /* Returns whether only the pooled rows are needed after this layer's attention. This is the case in
  * the last layer, if the pooling takes the first or the last row. */
@@ -230,8 +231,8 @@ static inline bool layer_rows_end(const struct model *m, uint32_t i_layer, enum 
 graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum pooling pooling);
 /* Builds a complete plain decoder: embedding, layers in order, head. */
 void layer_decoder(const struct model *m, struct graph *g);
-/* experts.c: builds a feed-forward part with experts. layer_experts_of() is for scores that do not
- * come from the rows @h. */
+/* experts.c: builds a feed-forward part with experts. layer_experts() computes the scores of the
+ * experts from the rows @h, and layer_experts_of() takes other scores. */
 graph_ref layer_experts_of(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h,
                            graph_ref scores);
 graph_ref layer_experts(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);

@@ -5,13 +5,14 @@
  * If keys are stored in few bits, a rotated head (quant/codec.h) has errors of equal size in all
  * elements. The errors are proportional to the size of the keys, and an error counts in proportion
  * to the size of the query's element. In trained models, the elements in which keys are large are
- * often not those in which queries are large. The weights of the norms of heads tell both sizes.
+ * often not those in which queries are large. Both sizes follow from the weights of the norms of
+ * heads.
  *
  * Here the weights of a key's norm are multiplied by factors, and those of the query's norm are
  * divided by them. The expected square of the error of q · k is proportional to the product of the
  * sum of (k × factor)² and the sum of (q / factor)², which is least if factor² = q / k. The factors
- * are rounded to powers of two, with which all products q × k keep their bits. Both elements of a
- * pair that the rotary embedding turns have one factor, so that the rotation is the same as before.
+ * are rounded to powers of two, so that all products q × k keep their bits. The two elements of a
+ * pair that the rotary embedding rotates share a factor, so that the rotation does not change.
  */
 #include <errno.h>
 #include <math.h>
@@ -19,12 +20,14 @@
 #include "core/err.h"
 #include "model/arch.h"
 
-/* The largest power of two of a factor, and that of 1 / factor. */
+/* Factors are powers of two from 2^-BALANCE_MOST to 2^BALANCE_MOST. */
 #define BALANCE_MOST 4
-/* The largest balanced element of a key, whose F16 is finite also after the rotary embedding. */
+/* The limit of the elements of a balanced key. Elements up to this limit are finite in F16 even
+ * after the rotary embedding. */
 #define BALANCE_KEY_MOST 16384.0f
 
-/* Returns the element that the rotary embedding turns together with element @d, or @d. */
+/* Returns the element that the rotary embedding rotates together with element @d; @d if there is
+ * none. */
 static uint32_t balance_partner(const struct rope_params *rope, uint32_t d)
 {
     const uint32_t half = rope->n_dims / 2;

@@ -19,7 +19,8 @@
 
 /* The settings of a tensor X.weight.quant_state…. */
 struct state_4bit {
-    uint32_t block, nested_block; /* weights of a scale; scales of a scale of scales, or 0 */
+    uint32_t block, nested_block; /* weights that share a scale; codes of scales that share an outer
+                                     scale, or 0 */
     float nested_offset;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Binds coded matrices (quant/coded.h): the tensors of GPTQ, AWQ, compressed-tensors and FP8
- * checkpoints. Shapes and types of the tensors tell the bits of a code and the columns of a group;
- * config.json tells them only where shapes are ambiguous.
+ * checkpoints. The bits of a code and the columns of a group follow from the shapes and types of
+ * the tensors. The values in config.json are used only where shapes are ambiguous.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static int coded_check(struct binder *b, const struct format_tensor *t, const ch
                    (unsigned long long)rows, (unsigned long long)cols);
 }
 
-/* Returns the columns of a group, if a row has @n_groups groups; 0: they cannot be told. */
+/* Returns the number of columns of a group if a row has @n_groups groups; 0: it is unknown. */
 static uint32_t coded_group(const struct binder *b, uint32_t cols, uint64_t n_groups)
 {
     const uint32_t group = b->m->hp->coded_group;
@@ -74,8 +74,8 @@ static int coded_set_group(struct binder *b, const struct format_tensor *t, uint
                            struct coded *c)
 {
     const struct coded_kind kind = coded_kind(c->dtype);
-    /* Codes of 8 bits minus any zero do not fit the bytes that kernels multiply. Kernels therefore
-     * add the zeros for 32 columns at a time. */
+    /* The difference of an 8-bit code and its zero may not fit the bytes that kernels multiply.
+     * Kernels therefore add the zeros separately, for 32 columns at a time. */
     const uint32_t step = kind.has_zero && kind.bits == 8 ? 32 : 16;
 
     c->group = coded_group(b, c->cols, n_groups);
@@ -234,8 +234,8 @@ static int coded_awq(struct binder *b, const char *name, const struct format_ten
     return r == 0 ? coded_by_place(b, name, c->rows / 8, c) : r;
 }
 
-/* Reads the scales of a matrix whose scales are by row: [1], [rows, groups], or one for each block
- * of rows and columns. */
+/* Reads scales of the shape [1] or [rows, groups], or with one element for each block of rows and
+ * columns. */
 static int coded_by_row(struct binder *b, const struct format_tensor *t, struct coded *c)
 {
     const uint64_t n = t->n_dims > 1 ? t->dims[1] : t->dims[0];
@@ -249,7 +249,8 @@ static int coded_by_row(struct binder *b, const struct format_tensor *t, struct 
     return coded_set_group(b, t, n_groups, c);
 }
 
-/* Finds the scales of a matrix, and the numbers for rounding activations, which are not used. */
+/* Finds the scales of a matrix. Also marks the tensors for rounding activations, which are not
+ * used, as bound. */
 static int coded_row_scales(struct binder *b, const char *name, struct coded *c)
 {
     const struct format_tensor *scales = bind_coded_find(b, name, ".weight_scale_inv");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binds the weights behind the layers of models that compute vectors: classifiers, and the layers
+/* Binds the weights after the layers of models that compute vectors: classifiers, and the layers
  * after the pooling. */
 #include <stdio.h>
 

@@ -2,10 +2,10 @@
 /*
  * Binds the experts of gpt-oss as Hugging Face stores them (transformers, models/gpt_oss).
  *
- * The matrices gate and up are one tensor, whose rows belong to gate and to up in turn. In MXFP4
- * (tensors …_blocks and …_scales) the matrices are used where they lie. In other formats the
- * tensors are transposed, [experts, inputs, outputs]; kernels cannot read them, so a copy of them
- * is made when the model is opened.
+ * The matrices gate and up are one tensor, in which rows of gate and rows of up alternate. In MXFP4
+ * (tensors …_blocks and …_scales) the matrices are used in place. In other formats the tensors are
+ * transposed, [experts, inputs, outputs]; kernels cannot read them, so a copy of them is made when
+ * the model is opened.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 /*
  * Binds matrices in the formats of MLX (quant/affine.h), which are two or three tensors each: codes
  * (X.weight, in words of 32 bits), scales (X.scales), and in the affine formats offsets (X.biases).
- * The shapes of the tensors tell the bits of a code and the columns of a group. If scales are
- * bytes, codes of 8 bits are MXFP8; codes of 4 bits are MXFP4 with groups of 32, and NVFP4 with
+ * The bits of a code and the columns of a group follow from the shapes of the tensors. If scales
+ * are bytes, codes of 8 bits are MXFP8; codes of 4 bits are MXFP4 with groups of 32, and NVFP4 with
  * groups of 16. The matrices of experts are tensors with three dimensions.
  */
 #include <errno.h>
@@ -86,7 +86,7 @@ static bool mlx_set_format(const struct format_tensor *scales, uint64_t bits, st
     return true;
 }
 
-/* Checks that the format, which the shapes told, permits the columns of a group. */
+/* Checks that the format permits the number of columns of a group. */
 static bool mlx_group_fits(const struct weight *w)
 {
     const struct planes_info *info = dtype_info(w->dtype)->planes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binds the matrices of BitNet b1.58: packed ternary weights (quant/bitnet.h), which are two
- * tensors each (X.weight, bytes, and X.weight_scale, one number), or ordinary weights that become
- * ternary when the model is opened.
+ * Binds the matrices of BitNet b1.58. A packed ternary matrix (quant/bitnet.h) is two tensors: the
+ * bytes X.weight, and the number X.weight_scale. Ordinary weights become ternary when the model is
+ * opened.
  */
 #include <errno.h>
 #include <math.h>

@@ -2,10 +2,11 @@
 /*
  * Binds the rotations of ParoQuant (struct turn_params; the layout of its release 0.1).
  *
- * A matrix X of K columns has X.theta, [rounds, K / 2], the angle of each pair; X.pairs,
- * [rounds, K], 16-bit numbers that count columns within a group: numbers 2i and 2i + 1 are the
- * columns of a pair; and X.channel_scales, [1, K], factors of columns. Gates and ups of all experts
- * share one rotation, and so do the matrices down of all experts.
+ * The rotation of a matrix X of K columns is three tensors. X.theta, [rounds, K / 2], has the angle
+ * of each pair. X.pairs, [rounds, K], has 16-bit numbers of columns, counted within a group:
+ * numbers 2i and 2i + 1 are the columns of a pair. X.channel_scales, [1, K], has factors of
+ * columns. The matrices gate and up of all experts share one rotation, and the matrices down of all
+ * experts share another.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,7 +17,7 @@
 #include "model/arch.h"
 #include "quant/dtype.h"
 
-/* The columns of a group if config.json does not say it (ParoQuantConfig). */
+/* The number of columns of a group if config.json does not give it (ParoQuantConfig). */
 #define TURN_GROUP 128u
 
 /* Checks that a tensor is [rows, cols], in which a dimension of 1 may be left out. */

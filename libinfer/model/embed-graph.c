@@ -40,8 +40,8 @@ uint32_t model_embed_width(const struct model *m, const struct model_embed *how)
 }
 
 /* Makes a weight of the rows of the head for two tokens. The rows are copied, because they are not
- * adjacent. The model keeps the newest copy, so that another call for the same tokens takes
- * no memory. */
+ * adjacent. The model keeps the last copy, so that another call for the same tokens allocates no
+ * memory. */
 static int head_rows(struct model *m, const int32_t tokens[2], struct weight *ret,
                      struct inf_err *reterr)
 {

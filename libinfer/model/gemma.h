@@ -10,7 +10,7 @@
  * there is no such layer; the message names the layer. */
 int gemma_share_layers(struct hparams *hp, struct inf_err *reterr);
 /* Computes attention from the normalized rows @h. Values are normalized without a weight; a layer
- * without a matrix for them uses what the matrix of the keys gives. */
+ * without a matrix for values uses the result of the matrix for keys. */
 graph_ref gemma_attention(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
 /* Computes the per-layer embeddings of all layers, [rows, n_layers × per_layer], from the scaled
  * embedding @x. */
@@ -27,7 +27,7 @@ graph_ref gemma_apply_inputs(const struct model *m, struct graph *g, uint32_t i_
     }
 
 /* The tensors of embeddings for each layer. @vocab: the rows of the table. @post: the columns of
- * the norm behind the last matrix. */
+ * the norm after the last matrix. */
 #define GEMMA_SLOTS_PER_LAYER(vocab, post)                                                         \
     {SLOT_PER_LAYER_EMBD,                                                                          \
      "per_layer_token_embd.weight",                                                                \

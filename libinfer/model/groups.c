@@ -8,7 +8,8 @@
  */
 #include "model/arch.h"
 
-/* Whether windows alone are a reason for groups, so that blocks behind the window are dropped. */
+/* If this is true, windows alone are a reason for groups, so that blocks behind the window are
+ * dropped. */
 #define GROUPS_FOR_WINDOWS true
 
 /* The groups in the order of their first layers, and the place of the layer that was added last. */
@@ -74,8 +75,8 @@ static bool groups_needed(const struct hparams *hp)
     return false;
 }
 
-/* Divides the layers up to @n - 1 into groups. Layers that read the state of other layers have none
- * of their own. */
+/* Divides the layers up to @n - 1 into groups. Layers that read the state of other layers have no
+ * state of their own. */
 static struct groups groups_of(const struct hparams *hp, uint32_t n)
 {
     struct groups gs = {.n = 0};

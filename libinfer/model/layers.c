@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Builds parts of graphs that architectures share. A weight that a model does not have (a bias, a
- * norm) is zeroed and gives no node.
+ * norm) is zeroed, and the graph gets no node for it.
  */
 #include <math.h>
 
@@ -175,8 +175,8 @@ graph_ref layer_add(const struct model *m, struct graph *g, uint32_t i_layer, gr
     return graph_add(g, x, layer_norm(m, g, i_layer, h, norm));
 }
 
-/* Computes x + attention(norm(x)). If @ends, only rows with requested logits remain: behind
- * attention, rows do not depend on each other. */
+/* Computes x + attention(norm(x)). If @ends, only rows with requested logits remain after
+ * attention, because rows do not depend on each other there. */
 static graph_ref layer_attention(const struct model *m, struct graph *g, uint32_t i_layer,
                                  graph_ref x, const struct attn_params *attn, bool ends)
 {

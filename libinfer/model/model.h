@@ -26,8 +26,9 @@ struct model *model_close(struct model *m);
 DEFINE_CLEANUP(struct model *, model_close);
 
 const struct hparams *model_hparams(const struct model *m);
-/* Counts the weights with planes (graph/weight.h), whose tensors do not tell their number format:
- * adds to bytes[i] the bytes of those in format i, and to *@n their number. */
+/* Counts the weights with planes (graph/weight.h), whose number format does not follow from the
+ * type of a tensor: adds the bytes of the weights in format i to bytes[i], and the number of all
+ * these weights to *@n. */
 void model_count_planes(const struct model *m, uint64_t bytes[INF_DTYPE_N], uint64_t *n);
 /* Returns the bytes of weights that one decoded token reads, including the head, without the
  * embedding row. */

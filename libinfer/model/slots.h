@@ -50,7 +50,7 @@ enum slot {
     SLOT_OUT,
     SLOT_OUT_BIAS,
     SLOT_ATTN_SUB_NORM,  /* before the output matrix */
-    SLOT_ATTN_POST_NORM, /* behind attention */
+    SLOT_ATTN_POST_NORM, /* after attention */
     SLOT_ATTN_POST_NORM_BIAS,
 
     /* Residual streams beside each other, and the matrices of low rank beside attention. */
@@ -88,7 +88,7 @@ enum slot {
     SLOT_DOWN,
     SLOT_DOWN_BIAS,
     SLOT_FFN_SUB_NORM,  /* before the matrix down */
-    SLOT_FFN_POST_NORM, /* behind the feed-forward part */
+    SLOT_FFN_POST_NORM, /* after the feed-forward part */
     SLOT_FFN_POST_NORM_BIAS,
     SLOT_FFN_OWN_POST_NORM, /* before the sum with the experts */
     SLOT_PER_LAYER_GATE,
@@ -108,7 +108,7 @@ enum slot {
     /* Experts. */
     SLOT_ROUTER,
     SLOT_ROUTER_NORM,  /* of the rows from which the scores are computed */
-    SLOT_EXPERTS_NORM, /* before and behind the experts */
+    SLOT_EXPERTS_NORM, /* before and after the experts */
     SLOT_EXPERTS_POST_NORM,
     SLOT_ROUTER_BIAS,     /* added to the scores */
     SLOT_ROUTER_FACTORS,  /* of the weights of the experts */

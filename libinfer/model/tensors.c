@@ -196,7 +196,8 @@ static int add_expert(struct binder *b, const struct format_tensor *t, const str
     return 0;
 }
 
-/* Binds a weight whose experts are a tensor each, if the file has the first of them. */
+/* Binds a weight whose experts are separate tensors, if the file has the tensor of the first
+ * expert. */
 static int bind_experts(struct binder *b, const struct arch_slot *slot, uint32_t i_layer,
                         const struct shape *s, struct weight *ret)
 {
@@ -279,8 +280,8 @@ static struct weight coded_weight(struct binder *b, const struct coded *c, const
                            .name = arena_strndup(&b->m->arena, name, strlen(name))};
 }
 
-/* Binds the coded matrices of all experts, which are tensors of their own for each expert. Returns
- * 1 if the matrices are not coded. */
+/* Binds the coded matrices of all experts, which are separate tensors for each expert. Returns 1 if
+ * the matrices are not coded. */
 static int bind_coded_experts(struct binder *b, const struct arch_slot *slot, uint32_t i_layer,
                               const struct shape *s, struct weight *ret)
 {

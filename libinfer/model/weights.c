@@ -4,8 +4,8 @@
  * model/arch.h). A joined weight is one tensor that contains the weights of several slots, such as
  * the matrices of q, k and v; each of these weights is a part of it.
  *
- * A tensor of the file that no slot uses is an error: the file is then of another architecture,
- * which is only similar.
+ * A tensor of the file that no slot uses is an error, because such a file has another, similar
+ * architecture.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -140,7 +140,8 @@ static int check_needed(const struct binder *b, uint32_t i_row, bool whole)
     return 0;
 }
 
-/* Binds the weights of a layer, or those outside the layers, whose row is the last. */
+/* Binds row @i_row of m->weights: the weights of a layer, or in the last row those outside the
+ * layers. */
 static int bind_row(struct binder *b, uint32_t i_row, bool whole)
 {
     const struct arch_desc *desc = &b->m->arch->desc;

@@ -19,7 +19,7 @@ struct whisper_names {
     const char *openai, *hugging_face;
 };
 
-/* One row of a table of a block's weights; a vector if it has one row. */
+/* One row of a table of a block's weights. A weight with one row is a vector. */
 struct whisper_slot {
     struct whisper_names names;
     size_t offset; /* offset of the struct weight in the block */

@@ -12,8 +12,8 @@ struct whisper_model {
     struct whisper_decoder *decoder;
 };
 
-/* Opens a model from a file that has a format_whisper(). The file must outlive the model. Returns
- * the same errors as whisper_encoder_new(). */
+/* Opens a model from a file for which format_whisper() is not NULL. The file must outlive the
+ * model. Returns the same errors as whisper_encoder_new(). */
 int whisper_model_open(const struct format *f, struct whisper_model **ret_model,
                        struct inf_err *reterr);
 struct whisper_model *whisper_model_close(struct whisper_model *m);

@@ -30,7 +30,7 @@ static float code_round(float x)
     return x + big - big;
 }
 
-/* Rounds to the type from which the numbers come. */
+/* Rounds to @type, the type of the matrix. */
 static float plane_round(enum plane_type type, float x)
 {
     if (type == PLANE_F16)

@@ -4,9 +4,10 @@
 /*
  * Declares the number formats of MLX (mlx 0.32, ops.quantize), whose scales are planes.
  *
- * MLX stores codes of 2, 3, 4, 5, 6 or 8 bits in words of 32 bits (tensor X.weight), first codes
- * in the lowest bits, without gaps. As words are little-endian, a row is a stream of bits: code i
- * of b bits is in the bits b × i … b × i + b - 1, and bit n is bit n mod 8 of byte n / 8.
+ * MLX stores codes of 2, 3, 4, 5, 6 or 8 bits in words of 32 bits (tensor X.weight). The first code
+ * is in the lowest bits, and there are no gaps. Because words are little-endian, a row is a stream
+ * of bits: code i of b bits is in the bits b × i … b × i + b - 1, and bit n is bit n mod 8 of byte
+ * n / 8.
  *
  *   bits of 4 bytes       7 … 0        15 … 8       23 … 16      31 … 24
  *     2 bits           │3│2│1│0│    │7│6│5│4│ …
@@ -21,7 +22,7 @@
  * numbers in F16, BF16 or F32). The value is defined here as the product in float32 and then the
  * sum in float32, each rounded to nearest. With scales in F16 or BF16 the product is exact. mlx
  * computes both in the type of the scales; it gets the values of this definition if scales and
- * offsets are converted to float32 before.
+ * offsets are first converted to float32.
  *
  * MXFP8 has a byte in E4M3 for each weight, and a scale in E8M0 for 32 weights. NVFP4 has a code of
  * 4 bits in E2M1 (block.h) for each weight, and a scale in E4M3, with its sign, for 16 weights. A
@@ -59,7 +60,8 @@ void affine_decode_8(const struct plane_row *row, float *dst, uint64_t n);
 void mxfp8_decode(const struct plane_row *row, float *dst, uint64_t n);
 void nvfp4_planes_decode(const struct plane_row *row, float *dst, uint64_t n);
 
-/* Where the parts of an encoded row are written. The scales of NVFP4 and MXFP8 are bytes. */
+/* The places to which the parts of an encoded row are written. The scales of NVFP4 and MXFP8 are
+ * bytes. */
 struct plane_out {
     uint8_t *codes;        /* the bytes of a row of codes */
     uint8_t *scales;       /* one element for each group */

@@ -4,15 +4,15 @@
 /*
  * Declares the packed ternary format in which Hugging Face holds BitNet b1.58.
  *
- * A matrix of N × K weights is N / 4 stored rows of K bytes (transformers,
- * integrations/bitnet.py). The weight of row r + t × N / 4 and column c is (q - 1) × factor, where
- * q = 0, 1 or 2 is in bits 2t, 2t + 1 of byte c of stored row r. So four rows that are far apart
- * share their bytes. The order of rows in memory is that of the number p = 4r + t: row p is
- * `packed row` p, and 4 packed rows begin at byte p × K / 4.
+ * A matrix of N × K weights is N / 4 stored rows of K bytes (transformers, integrations/bitnet.py).
+ * The weight of row r + t × N / 4 and column c is (q - 1) × factor, where q = 0, 1 or 2 is in bits
+ * 2t, 2t + 1 of byte c of stored row r. So four rows that are far apart share their bytes. They are
+ * also called packed rows: row r + t × N / 4 is packed row 4r + t. Packed rows are numbered in the
+ * order of the memory, and packed rows 4r … 4r + 3 share the K bytes from byte r × K on.
  *
- * The factor belongs to the whole matrix. It is the number of the tensor weight_scale if
- * quantization_config.linear_class is "autobitlinear", else its inverse. struct weight
- * (graph/weight.h) has the factor as a float in the plane WEIGHT_SCALES.
+ * The factor belongs to the whole matrix. It is the number in the tensor weight_scale if
+ * quantization_config.linear_class is "autobitlinear", and otherwise 1 divided by this number.
+ * struct weight (graph/weight.h) has the factor as a float in the plane WEIGHT_SCALES.
  */
 
 #include "quant/planes.h"

@@ -4,8 +4,8 @@
  * Decodes and encodes Q1_0 and Q2_0, whose codes have 1 or 2 bits and lie in the order of the
  * weights.
  *
- * Decoding has the bits of llama.cpp (ggml-quants.c of August 2026). For codes of 1 bit, the mean
- * magnitude is the scale with the least squared error.
+ * Decoded numbers have the same bits as those of llama.cpp (ggml-quants.c of August 2026). For
+ * codes of 1 bit, the mean magnitude is the scale with the least squared error.
  */
 
 #include <string.h>

@@ -86,8 +86,8 @@ void encode_q8_0(const float *src, void *dst, uint64_t n_elems)
     }
 }
 
-/* Encodes up to BATCH blocks with one signed scale each. @high: a byte of a block has a bit of q
- * besides the nibbles. */
+/* Encodes up to BATCH blocks with one signed scale each. @high: q has 5 bits, of which the highest
+ * is stored outside the nibbles. */
 static void encode_scaled(const float *x, const float *importance, unsigned n, bool high,
                           uint8_t *p)
 {

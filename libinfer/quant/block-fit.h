@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Four numbers, with which compilers compute at once. Comparisons give -1 or 0 for each. */
+/* A vector of four numbers. A comparison of two vectors gives -1 (true) or 0 for each number. */
 typedef float fit_f4 __attribute__((vector_size(16)));
 typedef int32_t fit_i4 __attribute__((vector_size(16)));
 
@@ -42,7 +42,7 @@ static inline double fit_sum4(fit_f4 v)
     return ((double)v[0] + (double)v[1]) + ((double)v[2] + (double)v[3]);
 }
 
-#define FIT_ROUNDING 0x1.8p23f /* after this number is added, the last bit of a float counts 1 */
+#define FIT_ROUNDING 0x1.8p23f /* adding and then subtracting this rounds a float to an integer */
 
 /* Returns the nearest integers within [lo, hi], as floats; ties go to even, and NaN gives lo. */
 static inline fit_f4 fit_round4(fit_f4 x, float lo, float hi)

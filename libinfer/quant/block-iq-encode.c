@@ -67,8 +67,8 @@ static void iq_load(struct iq_block *b, const float *src, const float *importanc
         b->w[i] = sqrtf(mean + b->x[i] * b->x[i]) * (all > 0 ? importance[i] : 1);
 }
 
-/* Moves the signs of weights to b->signs. With @seven, makes the number of negative weights in each
- * 8 even. If it is odd, the weight that matters least gets the wrong sign. */
+/* Moves the signs of weights to b->signs. With @seven, each group of 8 must have an even number of
+ * negative weights. If the number is odd, the weight that matters least gets the wrong sign. */
 static void iq_take_signs(struct iq_block *b, bool seven)
 {
     for (unsigned l = 0; l < 32; l++) {

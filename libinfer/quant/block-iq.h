@@ -31,7 +31,7 @@
  *     │ 32 bytes: low 8 bits of indices │ 16 bytes: 32 × 4 bits │ 4 words │
  *     The 4 bits of an index, low ones first, are its high 3 bits and the sign of 1/8 as in IQ1_S.
  *     Bits 3i … 3i + 2 of word j are s of the weights from 64j + 16i on, i = 0 … 3. The top 4 bits
- *     of the words, the first word's being the lowest, are d.
+ *     of the words together are d; the first word has the lowest bits of d.
  *
  *   Signs: bit i is set if weight i of 8 is negative. Where only 7 signs are stored, the sign of
  *   the last weight is chosen such that the number of negative weights is even.
@@ -92,7 +92,8 @@ static_assert(sizeof(struct block_iq3_s) == 110, "layout");
 static_assert(sizeof(struct block_iq1_s) == 50, "layout");
 static_assert(sizeof(struct block_iq1_m) == 56, "layout");
 
-/* Returns the 8 signs of which @seven are the first 7: it makes their number even. */
+/* Returns 8 signs: the 7 signs @seven, and an eighth that makes the number of negative weights
+ * even. */
 static inline uint8_t block_iq_signs(unsigned seven)
 {
     return (uint8_t)(seven | (unsigned)__builtin_parity(seven) << 7);

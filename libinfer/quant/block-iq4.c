@@ -3,9 +3,10 @@
 /*
  * Decodes and encodes IQ4_NL and IQ4_XS, whose codes are numbers in a table of 16 values.
  *
- * Decoding has the bits of the gguf Python package. The encoders try scales of both signs that map
- * the largest magnitude to about an end of the table, because the table is not symmetric. For each
- * scale they round to the nearest values, and compute the scale that then fits best.
+ * Decoded numbers have the same bits as those of the gguf Python package. The encoders try scales
+ * of both signs that map the largest magnitude to about an end of the table, because the table is
+ * not symmetric. For each scale they round to the nearest values, and compute the scale that then
+ * fits best.
  */
 
 #include <string.h>
@@ -183,7 +184,7 @@ static double iq4_error(const float *x, const float *w, float d)
     return fit_sum4(error);
 }
 
-/* Finds the scale near @sc of 6 bits with the least error for 32 elements. */
+/* Finds the 6-bit scale near @sc with the least error for 32 elements. */
 static int iq4_choose(const float *x, const float *w, float d, int sc)
 {
     double best = INFINITY;

@@ -3,9 +3,10 @@
 /*
  * Decodes and encodes Q2_K and Q3_K, whose super-blocks have 16 groups of 16 weights.
  *
- * Decoding has the bits of the gguf Python package. The encoders first fit each group by itself
- * (fit.h). Then they round the scales of the groups to a few bits, try the neighbors of each
- * rounded scale, and last fit the scales of the super-block to the codes that were found.
+ * Decoded numbers have the same bits as those of the gguf Python package. The encoders first fit
+ * each group by itself (fit.h). Then they round the scales of the groups to a few bits, try the
+ * neighbors of each rounded scale, and last fit the scales of the super-block to the codes that
+ * were found.
  */
 
 #include <string.h>
@@ -135,7 +136,7 @@ static void k_improve(struct k_fit *f, unsigned g, int lo, int hi, int most_mn)
 }
 
 /* Fits d and m to the codes, with the least squared error. If there is no best m, or it would be
- * negative, only d is fitted. Returns false if the codes determine nothing. */
+ * negative, only d is fitted. Returns false if the codes do not determine d. */
 static bool k_refit(const struct k_fit *f, float *ret_d, float *ret_m)
 {
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;

@@ -56,8 +56,8 @@ void decode_tq1_0(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Rounds 256 numbers to @ret_q = 0, 1 or 2, for -1, 0 and 1 times the largest magnitude, which is
- * returned as binary16. Numbers that are not finite count as zero. */
+/* Rounds 256 numbers to -1, 0 or 1 times the largest magnitude, and writes 0, 1 or 2 for them to
+ * @ret_q. Returns the largest magnitude as binary16. Numbers that are not finite count as zero. */
 static uint16_t ternary_round(const float *src, uint8_t ret_q[SUPER_ELEMS])
 {
     float amax = 0, inverse;
@@ -101,7 +101,7 @@ void encode_tq1_0(const float *src, void *dst, uint64_t n_elems)
 
             sums[at] += (unsigned)q[l] * values[n];
         }
-        /* Rounding up makes the digits of the byte times 3 / 256 exact. */
+        /* The quotient is rounded up, because ternary_digit() then finds the exact digits. */
         for (unsigned j = 0; j < sizeof(b.q); j++)
             b.q[j] = (uint8_t)((sums[j] * 256 + 242) / 243);
         memcpy(p, &b, sizeof(b));

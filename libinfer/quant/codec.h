@@ -23,9 +23,10 @@
  * 128 elements.
  *
  * The 128 codes of Q3_0 that share a scale take 48 bytes. Byte i has the codes of the elements i
- * and 48 + i in the lower three bits of its halves. The upper bits of the halves are the codes of
- * the last 32 elements: bit j of the code of element 96 + i, for i < 16, is that of the lower half
- * of byte 16 j + i, and bit j of the code of element 112 + i that of its upper half.
+ * and 48 + i, each in the lower three bits of one half of the byte. The top bits of the halves hold
+ * the codes of the last 32 elements. For i < 16, bit j of the code of element 96 + i is the top bit
+ * of the lower half of byte 16 j + i, and bit j of the code of element 112 + i is the top bit of
+ * the upper half of this byte.
  */
 
 #include "core/macros.h"

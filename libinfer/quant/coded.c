@@ -42,8 +42,8 @@ static uint32_t coded_word(const void *words, uint64_t i)
     return word;
 }
 
-/* Returns the @bits bits from bit @bit on of a stream of words that are @step words apart. @bit is
- * counted from word @first. */
+/* Returns @bits bits of a stream, beginning with bit @bit. The stream begins with word @first, and
+ * its words are @step words apart. */
 static unsigned coded_field(const void *words, uint64_t first, uint64_t step, uint64_t bit,
                             unsigned bits)
 {
@@ -56,7 +56,7 @@ static unsigned coded_field(const void *words, uint64_t first, uint64_t step, ui
     return (unsigned)(x >> at) & ((1u << bits) - 1);
 }
 
-/* The half byte of a word of AWQ that belongs to row i of its 8 rows. */
+/* Returns the first bit of row @i in a word of AWQ, which holds 8 rows. */
 static unsigned awq_shift(uint32_t i)
 {
     return 4 * (i % 2 * 4 + i % 8 / 2);

@@ -13,7 +13,7 @@
  *   (GPTQ)           runs down a column of words. Zeros [G][N × bits / 32] words, scales [G][N]:
  *                    │ k 0 … 7, n 0 │ k 0 … 7, n 1 │ …   (4 bits)
  *                    │ k 8 … 15, n 0 │ …
- *                    Files of version 1 hold zeros minus 1; the sum wraps around to 0.
+ *                    Files of version 1 hold each zero minus 1, modulo 2^bits.
  *   AWQ4 (AWQ)       codes [K][N / 8] words, zeros [G][N / 8] words, scales [G][N]. The codes of a
  *                    word belong to its rows 0, 2, 4, 6, 1, 3, 5, 7, lowest bits first.
  *   CT4, CT8         codes [N][K × bits / 32] words, and 2^(bits - 1) is subtracted from codes and

@@ -4,9 +4,9 @@
 /*
  * Declares the number formats of weights: block layouts and reference conversions.
  *
- * A row of a weight is a sequence of blocks; formats without blocks have blocks of one element.
- * decode and encode are the references: plain C, exact in float. Tests, embeddings in rare formats
- * and converters use them; kernels have their own fast decoding.
+ * A row of a weight is a sequence of blocks; formats without blocks have blocks of one element. The
+ * functions decode and encode are the reference implementations, in plain C and exact in float.
+ * Tests, embeddings in rare formats, and converters use them; kernels have their own fast decoding.
  */
 
 #include <infer/types.h>
@@ -19,15 +19,15 @@ struct dtype_info {
     const char *label;    /* "Q4_K", for messages */
     uint32_t block_elems; /* elements of a block */
     uint32_t block_bytes; /* bytes of a block */
-    void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n: whole blocks */
-    void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n: whole blocks */
+    void (*decode)(const void *src, float *dst, uint64_t n_elems); /* n_elems: whole blocks */
+    void (*encode)(const float *src, void *dst, uint64_t n_elems); /* n_elems: whole blocks */
     /* Encodes like encode, but the error of element i also counts in proportion to @importance[i].
      * @importance is [n_elems], or NULL: then the function does what encode does. The member is
      * NULL if the format does not use importance. */
     void (*encode_by)(const float *src, const float *importance, void *dst, uint64_t n_elems);
-    /* In formats with planes, blocks have only codes, and the functions above are NULL;
-     * weight_decode_row() (graph/weight.h) decodes them. The functions are also NULL for coded
-     * matrices (quant/coded.h). In formats without planes this member is NULL. */
+    /* NULL: the format has no planes. In formats with planes, blocks contain only codes, the
+     * functions above are NULL, and weight_decode_row() (graph/weight.h) decodes rows. The
+     * functions are also NULL for coded matrices (quant/coded.h). */
     const struct planes_info *planes;
 };
 

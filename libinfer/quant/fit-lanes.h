@@ -23,7 +23,7 @@ struct fit_batch {
     unsigned n;
 };
 
-/* Rounds to the nearest integer, and to an even one in the middle; |x| < 2^22. */
+/* Rounds to the nearest integer, and halves to the even one; |x| < 2^22. */
 static inline lanes lanes_round(lanes x)
 {
     const lanes big = lanes_set(0x1.8p23f);

@@ -58,7 +58,8 @@ static inline lanes lanes_sqrt(lanes a)
     LANES_EACH(sqrtf(a.f[l]));
 }
 
-/* The second operand is the result if one of them is NaN. */
+/* Returns the smaller number of each lane. If one of the two is NaN, the result is the number of
+ * @b. */
 static inline lanes lanes_min(lanes a, lanes b)
 {
     LANES_EACH(a.f[l] < b.f[l] ? a.f[l] : b.f[l]);

@@ -167,7 +167,8 @@ static void fit_round(const float *x, unsigned n, float d, float m, int lo, int 
     }
 }
 
-/* Steps for numbers that were divided by @size. */
+/* Returns the steps @from divided by @size, for numbers that were divided by @size; 0 if @size is
+ * tiny. */
 static lanes fit_step(const float *from, lanes size, uint64_t n_groups)
 {
     const lanes step = fit_load_part(from, n_groups);
@@ -221,7 +222,7 @@ static float fit_largest(const float *x, unsigned n)
     for (unsigned i = 0; i < n; i += LANES) {
         const lanes a = lanes_abs(lanes_load(x + i));
 
-        /* Magnitudes that are not finite are not below this limit. */
+        /* Magnitudes that are not finite count as 0, because they are not below INFINITY. */
         size = lanes_max(lanes_less(a, lanes_set(INFINITY), a, lanes_set(0)), size);
     }
     lanes_store(all, size);

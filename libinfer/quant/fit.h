@@ -7,8 +7,8 @@
  * A group is 16 or 32 numbers that share a scale, or a scale and an offset. The error of a number
  * counts in proportion to its weight. Without importance the weight is the magnitude of the number
  * plus the root mean square of the group, because large numbers matter more in products. With
- * importance it is the importance times the root of the squared number plus the mean square.
- * Numbers that are not finite count as zero.
+ * importance, the weight of a number x is importance × √(x² + mean of x²). Numbers that are not
+ * finite count as zero.
  *
  * All versions compute the same operations in the same order for each group, without fused
  * multiply-adds, so they give the same bits.

@@ -9,7 +9,7 @@
 #include "core/macros.h"
 #include "quant/grid.h"
 
-#define N_NEAR     8u    /* points that are compared with a lot */
+#define N_NEAR     8u    /* points with which a lot (struct search) is compared */
 #define N_CODES    6561u /* 3^8 combinations of levels, or 8^4 = 4096 */
 #define MAX_POINTS 2048u
 #define MAX_LEVELS 8u
@@ -286,8 +286,8 @@ float search_scale(const struct search_how *how, const float *x, const float *w,
         return 0;
     for (size_t i = 0; i < ARRAY_SIZE(ratios); i++)
         scale_try(how, x, w, n, most / (s->level[s->n_levels - 1] * ratios[i]), &best_gain, &best);
-    /* Numbers of nearly the same magnitude: some grids have only low points with 8 equal
-     * coordinates. */
+    /* This scale suits numbers of nearly the same magnitude, because some grids have only low
+     * points with 8 equal coordinates. */
     if (s->level[0] > 0)
         scale_try(how, x, w, n, mean / s->level[0], &best_gain, &best);
     for (unsigned i = 0; i < 2 && best > 0; i++)

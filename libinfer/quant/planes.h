@@ -22,7 +22,7 @@ enum weight_plane {
     WEIGHT_PLANES,
 };
 
-/* How an element of the plane WEIGHT_SCALES is stored. */
+/* The ways in which an element of the plane WEIGHT_SCALES is stored. */
 enum plane_type {
     PLANE_F32,
     PLANE_F16,
@@ -58,11 +58,12 @@ struct planes_info {
     uint32_t bits;   /* of a code */
     uint32_t needed; /* the planes that a weight has: bits 1 << WEIGHT_… */
     uint32_t types;  /* the types that scales can have: bits 1 << PLANE_… */
-    /* A group is a multiple of @group columns, and at most @group_most (0: of any size). 0: the
-     * planes have one element for the whole matrix. */
+    /* A group is a multiple of @group columns, and at most @group_most (0: of any size). If @group
+     * is 0, the planes have one element for the whole matrix. */
     uint32_t group, group_most;
-    /* Rows of a matrix that share a stored row: the rows i, i + n / places, i + 2 n / places, … of
-     * n rows. They have the places 0, 1, 2, … in it. */
+    /* The number of rows of a matrix that share a stored row. In a matrix of n rows, these are the
+     * rows i, i + n / places, i + 2 n / places, …; they have the places 0, 1, 2, … in the stored
+     * row. */
     uint32_t places;
     bool affine; /* a weight is scale × code + zero, where zero has the type of the scale */
     bool steps;  /* struct weight.row_step can be greater than 1 */

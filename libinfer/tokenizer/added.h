@@ -15,7 +15,7 @@
 enum added_flags {
     ADDED_SPECIAL = 1 << 0,     /* the token is only matched if special tokens are parsed */
     ADDED_LSTRIP = 1 << 1,      /* the match includes the white space before the token */
-    ADDED_RSTRIP = 1 << 2,      /* the match includes the white space behind the token */
+    ADDED_RSTRIP = 1 << 2,      /* the match includes the white space after the token */
     ADDED_SINGLE_WORD = 1 << 3, /* the token is not matched inside a word */
 };
 

@@ -210,7 +210,7 @@ int bpe_add_lines(struct bpe *b, const struct gguf_value *lines)
             continue;
         hash = hash_pair(b->seed, hash_text(b->seed, line.data, left),
                          hash_text(b->seed, line.data + left + 1, line.len - left - 1));
-        /* Insert the line behind equal lines, so that the first of them is found first. */
+        /* Insert the line after equal lines, so that the first of them is found first. */
         at = index_start(&b->line_ids, hash);
         while (index_match(&b->line_ids, hash, &at, &other))
             at++;

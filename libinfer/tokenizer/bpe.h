@@ -61,12 +61,13 @@ struct bpe_work {
 int bpe_init(struct bpe *b, const struct vocab *vocab, size_t n_merges);
 /*
  * Adds the next merge by id. Both parts and the result must be pieces. If a pair is added again,
- * the last merge counts.
+ * the last merge is used.
  */
 int bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *right,
                   size_t right_len, uint32_t rank, struct inf_err *reterr);
 /* Adds all merges by text: at most VOCAB_MAX_PIECES strings in the order of their ranks. Lines
- * without a space are skipped. If lines are equal, the first one counts. The lines are borrowed. */
+ * without a space are skipped. If lines are equal, the first one is used. The lines are
+ * borrowed. */
 int bpe_add_lines(struct bpe *b, const struct gguf_value *lines);
 void bpe_done(struct bpe *b);
 void bpe_work_done(struct bpe_work *w);

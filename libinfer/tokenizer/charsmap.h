@@ -5,7 +5,8 @@
  * Reads SentencePiece's precompiled charsmap: rules that replace a prefix of a text.
  *
  * The map is a blob: a 32-bit size, a double-array trie (Darts, units of 32 bits) with that many
- * bytes, and NUL-terminated replacements. All reads are checked, so an invalid map finds nothing.
+ * bytes, and NUL-terminated replacements. All reads are checked, so a lookup in an invalid map
+ * finds nothing.
  */
 
 #include <infer/types.h>

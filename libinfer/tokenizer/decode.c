@@ -291,7 +291,7 @@ static int decode_bytes(const struct strings *in, bool raw, struct strings *out)
     return r < 0 ? r : strings_end(out);
 }
 
-/* Ends a run of byte pieces, whose bytes were written behind the other strings. If not all of the
+/* Ends a run of byte pieces, whose bytes were written after the other strings. If not all of the
  * run is valid UTF-8, each of its bytes becomes U+FFFD. */
 static int end_run(struct strings *out, size_t start, bool raw)
 {

@@ -231,8 +231,8 @@ int inf_detok_flush(struct inf_detok *d, const char **ret_text, size_t *ret_len)
     return r < 0 ? r : give_text(d, ret_text, ret_len);
 }
 
-/* Decodes one piece behind another string, so that no rule for the first piece applies. The result
- * is in @out, behind one byte. Returns false if the piece has no bytes or memory is short. */
+/* Decodes one piece after another string, so that no rule for the first piece applies. The result
+ * is in @out, after one byte. Returns false if the piece has no bytes or memory is short. */
 static bool decode_alone(const struct inf_tokenizer *tok, int32_t id, struct strings *s,
                          struct strings *scratch, struct str *out)
 {

@@ -19,7 +19,7 @@
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+"      \
     "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* Returns whether the class @name is @class, or @class with "Fast" behind it. */
+/* Returns whether the class @name is @class, or @class with "Fast" after it. */
 static bool is_class(const char *name, const char *class)
 {
     const char *rest = text_after(name, class);

@@ -256,7 +256,7 @@ static int load_steps(struct spm_file *s, const struct config *config)
 }
 
 /* Sets the tokens around texts as the configuration says. If the configuration says nothing, BOS is
- * put before texts, or EOS behind texts if the model has no BOS. */
+ * put before texts, or EOS after texts if the model has no BOS. */
 static int load_around(struct spm_file *s, const struct config *config)
 {
     struct inf_tokenizer *tok = s->tok;

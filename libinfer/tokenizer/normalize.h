@@ -42,7 +42,7 @@ struct norm_step {
     struct pattern *regex;                     /* REPLACE; owned */
     struct charsmap map;                       /* CHARSMAP, SPM; owned */
     bool prefix, suffix, merge_spaces, escape; /* SPM */
-    bool lazy_prefix;                          /* SPM: the prefix stands behind leading spaces */
+    bool lazy_prefix;                          /* SPM: the prefix stands after leading spaces */
     const struct trie *keep;                   /* SPM: pieces that are kept unchanged; or NULL */
 };
 

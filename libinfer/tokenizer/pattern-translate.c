@@ -132,7 +132,7 @@ static const char *property_name(const char *name)
     return name;
 }
 
-/* Reads a property behind "\p" or "\P": its name, and whether it is negated. */
+/* Reads a property after "\p" or "\P": its name, and whether it is negated. */
 static int read_property(struct translation *t, bool *negated, char name[40])
 {
     size_t n = 0;
@@ -252,7 +252,7 @@ static int parse_hex_escape(struct translation *t, struct str *out)
     return str_printf(out, "\\x{%x}", cp);
 }
 
-/* Parses an escape inside a class; t->p is behind the backslash. */
+/* Parses an escape inside a class; t->p is after the backslash. */
 static int parse_class_escape(struct translation *t, struct set *s)
 {
     const char c = *t->p++;
@@ -323,7 +323,7 @@ static int parse_class_items(struct translation *t, struct set *s)
     return r < 0 ? r : refuse_pattern(t, "unterminated class");
 }
 
-/* Parses a class; t->p is at "[" and ends behind the "]". Writes an expression that matches one
+/* Parses a class; t->p is at "[" and ends after the "]". Writes an expression that matches one
  * code point. */
 static int parse_class(struct translation *t, struct str *out)
 {
@@ -384,7 +384,7 @@ static int put_boundary(const struct translation *t, struct str *out, bool negat
                                 w.data, w.data);
 }
 
-/* Parses an escape outside of classes; t->p is behind the backslash. */
+/* Parses an escape outside of classes; t->p is after the backslash. */
 static int parse_escape(struct translation *t, struct str *out)
 {
     const char c = *t->p++;
@@ -437,7 +437,7 @@ static int parse_group(struct translation *t, struct str *out)
     return str_putc(out, '(');
 }
 
-/* Inserts "(?:" before the atom at @atom and ")" behind it. */
+/* Inserts "(?:" before the atom at @atom and ")" after it. */
 static int wrap_atom(struct str *out, size_t atom)
 {
     int r = str_puts(out, ")   ");

@@ -121,7 +121,7 @@ int pattern_find(const struct pattern *re, struct pattern_work *work, const char
     if (r < 0)
         return -E2BIG;
     ovector = pcre2_get_ovector_pointer(work->data);
-    /* \K in a lookahead can move the start of a match behind its end. */
+    /* \K in a lookahead can move the start of a match beyond its end. */
     if (ovector[0] > ovector[1] || ovector[1] > len)
         return -E2BIG;
     *ret_start = ovector[0];

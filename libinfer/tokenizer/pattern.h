@@ -47,7 +47,7 @@ struct pattern_walk {
     bool began;
 };
 
-/* Finds the next match. Results are those of pattern_find(). An empty match right behind another
+/* Finds the next match. Results are those of pattern_find(). An empty match right after another
  * match is skipped, as in Rust's regex. */
 int pattern_next(const struct pattern *re, struct pattern_work *work, const char *text, size_t len,
                  struct pattern_walk *walk, size_t *ret_start, size_t *ret_end);

@@ -118,7 +118,7 @@ static int put_pieces(const struct inf_tokenizer *tok, uint32_t n_vocab, bool sp
         const struct piece *p = vocab_at(&tok->vocab, (int32_t)i);
         char *name = unused + (size_t)i * 16;
 
-        /* Merges by rank become merges by score, because earlier merges made the tokens with
+        /* The score -id gives the order of the ranks, because earlier merges made the tokens with
          * smaller ids. */
         scores[i] =
             tok->model == MODEL_SPM && p ? (float)vocab_score(&tok->vocab, (int32_t)i) : -(float)i;

@@ -55,7 +55,7 @@ static int cut_extend(struct cutter *c, size_t len)
     return 0;
 }
 
-/* Joins a delimiter with the part behind it, unless that part is a delimiter too. */
+/* Joins a delimiter with the part after it, unless that part is a delimiter too. */
 static int cut_merged_next(struct cutter *c, size_t start, size_t len, bool match)
 {
     int r = 0;

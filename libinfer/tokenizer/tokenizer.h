@@ -26,8 +26,8 @@ int tokenizer_open_dir(const char *dir, struct inf_tokenizer **ret_tok, struct i
 int tokenizer_open_bin(const struct ggml_bin *bin, struct inf_tokenizer **ret_tok,
                        struct inf_err *reterr);
 /* Loads a single file: tokenizer.json, a SentencePiece model, vocab.txt, or GGUF. The first bytes
- * tell which of these it is. tokenizer_config.json and similar files in the same directory are read
- * as well. */
+ * decide which of these it is. tokenizer_config.json and similar files in the same directory are
+ * read as well. */
 int tokenizer_open_file(const char *path, struct inf_tokenizer **ret_tok, struct inf_err *reterr);
 /* Loads the text @json of a tokenizer.json. @config is the text of tokenizer_config.json, or
  * NULL. */

@@ -4,8 +4,8 @@
 /*
  * Searches a set of strings for prefixes of a text.
  *
- * The set is a sorted array that is searched byte by byte. Since pieces have few bytes, this is as
- * fast as a trie, and building it only means sorting. The strings are borrowed.
+ * The set is a sorted array that is searched byte by byte. Because pieces have few bytes, the
+ * search is as fast as in a trie, and the set is built by sorting alone. The strings are borrowed.
  */
 
 #include "core/macros.h"

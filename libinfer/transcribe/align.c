@@ -35,8 +35,7 @@ static void softmax_row(float *row, uint32_t n)
         row[i] = (float)((double)row[i] / sum);
 }
 
-/* Standardizes a frame over all tokens. A frame with equal scores for all tokens tells nothing and
- * becomes 0. */
+/* Standardizes a frame over all tokens. A frame with equal scores for all tokens becomes 0. */
 static void standardize_column(float *column, uint32_t n, size_t stride)
 {
     double sum = 0, squares = 0, mean, deviation;

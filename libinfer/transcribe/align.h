@@ -16,7 +16,7 @@
 struct align_params {
     uint32_t n_heads;
     uint32_t n_tokens; /* rows per head: the beginning of the prompt, the text, its end */
-    uint32_t n_frames; /* frames of 20 ms, without silence behind the end of the recording */
+    uint32_t n_frames; /* frames of 20 ms, without silence after the end of the recording */
     uint32_t n_skip;   /* first rows, which are used only for normalization */
 };
 

@@ -19,9 +19,9 @@
 
 struct encode;
 
-/* Compiles @encoder for @backend and for up to @max_windows windows at once. @weights holds copies
- * of weights in the backend's fastest format; NULL: the original weights are used. All three must
- * outlive the result. -EOPNOTSUPP with the reason, -ENOMEM. */
+/* Compiles @encoder for @backend and for up to @max_windows windows at a time. @weights holds
+ * copies of weights in the backend's fastest format; NULL: the original weights are used. All three
+ * must outlive the result. -EOPNOTSUPP with the reason, -ENOMEM. */
 int encode_new(struct backend *backend, const struct whisper_encoder *encoder,
                struct reformat *weights, uint32_t max_windows, struct encode **ret_encode,
                struct inf_err *reterr);
@@ -38,6 +38,6 @@ enum { ENCODE_DONE = 1 };
 
 void encode_begin(struct encode *enc, const float *mel, uint32_t n);
 int encode_go_on(struct encode *enc, float *out);
-/* Gives back to the system the memory for several windows, if it was used. May be called only
- * between runs. */
+/* Returns the memory for several windows to the system, if it was used. May be called only between
+ * runs. */
 void encode_rest(struct encode *enc);

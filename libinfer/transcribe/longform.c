@@ -20,7 +20,7 @@ struct longform {
     uint64_t window_start;
     uint32_t window_frames;
     uint32_t i_temperature;
-    bool silent_end; /* the newest window ended with a single time token, or was silent */
+    bool silent_end; /* the last window ended with a single time token, or was silent */
     int32_t *said;   /* the initial prompt, then all text so far */
     size_t n_said, said_cap, n_initial;
     size_t n_forgotten; /* the first n_forgotten tokens of said no longer serve as prompt */
@@ -177,8 +177,8 @@ static size_t cut_at_pairs(struct longform *lf, const int32_t *tokens, size_t n_
                     i - first);
         first = i;
     }
-    /* If the last pair of times is at the beginning of the window, the next window begins
-     * elsewhere. Otherwise the same window would be computed again and again. */
+    /* The next window begins at the last pair of times, except if this pair is at the beginning of
+     * the window, because then the same window would be computed again and again. */
     if (n > 0 && !lf->silent_end && frames_of(lf, tokens[first - 1]) > 0)
         lf->seek = lf->window_start + (uint64_t)frames_of(lf, tokens[first - 1]);
     return n;

@@ -90,8 +90,8 @@ typedef bool (*longform_blank_fn)(void *arg, const int32_t *tokens, size_t n);
 int longform_take(struct longform *lf, const struct longform_result *result,
                   longform_blank_fn is_blank, void *arg,
                   const struct longform_segment **ret_segments, size_t *ret_n);
-/* Marks segment @i of the last longform_take() as empty, because its text is blank or its words
- * leave it no duration. */
+/* Marks segment @i of the last longform_take() as empty, because its text is blank, or because it
+ * has no duration after its words were placed. */
 void longform_forget(struct longform *lf, size_t i);
 /* Says that the speech in the window of the last longform_take() ended at @frame, as the times of
  * its words show. The next window begins at this frame, unless the last window ended in silence. */

@@ -22,8 +22,7 @@ struct reading {
     float *probabilities; /* [n_said] */
 };
 
-/* Returns the probability of token @id among the tokens below @end, which are all tokens that are
- * not control tokens. */
+/* Returns the probability of token @id among the text tokens, whose ids are below @end. */
 static float token_probability(const float *logits, int32_t end, int32_t id)
 {
     float max = -INFINITY;

@@ -21,7 +21,7 @@ struct timing_params {
     const int32_t *start; /* tokens that begin a transcript */
     uint32_t n_start;
     uint32_t n_heads;  /* heads whose scores the decoder can return */
-    uint32_t n_frames; /* frames of 10 ms, without silence behind the end of the recording */
+    uint32_t n_frames; /* frames of 10 ms, without silence after the end of the recording */
     bool has_blanks;   /* the language is written with blanks between words */
     float *logits;     /* working memory: [n_logits, n_vocab] */
     uint32_t n_logits; /* limit of rows per step */

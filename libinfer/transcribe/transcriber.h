@@ -50,7 +50,7 @@ struct transcriber {
     struct attempt_space space;
     struct hearing *running[TRANSCRIBER_MAX_RUNNING];
     uint32_t n_running;
-    uint32_t max_windows; /* limit of windows in the encoder at once */
+    uint32_t max_windows; /* limit of windows that are in the encoder at the same time */
     /* Requests of the windows in the encoder; NULL: the request is gone. */
     struct hearing *encoding[TRANSCRIBER_MAX_WINDOWS];
     uint32_t n_encoding;

@@ -71,7 +71,7 @@ static int32_t reader_find(const struct reader *r, const char *piece, size_t len
 }
 
 /*
- * Sets the words of a role. If the first word, with or without the blanks behind it, is the text of
+ * Sets the words of a role. If the first word, with or without the blanks after it, is the text of
  * one token, that token is the marker, and only the other words are put before the text. Otherwise
  * there is no marker, and all words are put before the text. If @inserted is true, the format
  * inserts ids before the text, and any token can be the marker. If @inserted is false, the format
@@ -418,7 +418,7 @@ uint32_t interaction_max(const struct interaction *it, enum interaction_role rol
     return it->roles[role].max > 0 ? MIN(it->roles[role].max, max) : max;
 }
 
-/* Inserts the marker into @e, and pads it to @n tokens. */
+/* Inserts the marker into @e, and pads @e to @n tokens. */
 static int put_around(const struct interaction *it, int32_t marker, size_t n,
                       struct inf_encoding *e)
 {

@@ -4,11 +4,11 @@
 /*
  * Encodes texts for models of late interaction, and says which of the tokens these models compare.
  *
- * In ColBERT (Khattab and Zaharia 2020) and related models, a token after the first one tells the
- * role of a text: whether it is a query or a document. Queries are padded with further tokens, and
- * the punctuation of documents is ignored. A model has these settings in one of three file formats:
- * "artifact.metadata" of ColBERT's own code, config_sentence_transformers.json of PyLate, or the
- * modules of sentence-transformers.
+ * In ColBERT (Khattab and Zaharia 2020) and related models, a marker token says whether a text is a
+ * query or a document. The marker follows the tokens that the tokenizer puts before every text.
+ * Queries are padded with further tokens, and the punctuation of documents is ignored. A model has
+ * these settings in one of three file formats: "artifact.metadata" of ColBERT's own code,
+ * config_sentence_transformers.json of PyLate, or the modules of sentence-transformers.
  */
 
 #include <infer/embed.h>

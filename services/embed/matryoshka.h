@@ -11,6 +11,6 @@
 #include <infer/model.h>
 
 /* Returns whether the model @info in @path with the installed name @name is a Matryoshka model: its
- * config.json says so, or its name or architecture is known. A config.json that cannot be read says
- * nothing. */
+ * config.json says so, or its name or architecture is known. A config.json that cannot be read is
+ * ignored. */
 bool matryoshka_is_known(const char *path, const char *name, const struct inf_model_info *info);

@@ -115,7 +115,7 @@ int prompts_choose(json_t *prompts, const struct inputs_prompt *wanted, char **r
 
     *ret_text = NULL;
     if (wanted->instruction) {
-        /* The format with which e5-instruct, Qwen3-Embedding and related models were trained. */
+        /* e5-instruct, Qwen3-Embedding and related models were trained with this format. */
         if (asprintf(&copy, "Instruct: %s\nQuery:", wanted->instruction) < 0)
             return problem_no_memory(problem);
         *ret_text = copy;

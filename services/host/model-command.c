@@ -15,7 +15,7 @@
 #include "host/model-host.h"
 #include "host/model-request.h"
 
-/* The request waits for its model like a request that uses the model. */
+/* A request to load a model. It waits for the model as a request that uses the model does. */
 struct model_command {
     struct model_request request;
     bool unloads, has_keep;
@@ -36,7 +36,8 @@ static void command_done(struct model_request *request)
     json_decref(command_of(request)->body);
 }
 
-/* A request that waits for its model is forgotten by its owner; nothing computes for it. */
+/* Does nothing, because nothing is computed for the request; the host itself ends the wait for the
+ * model. */
 static void command_cancel(struct model_request *request)
 {
     (void)request;

@@ -139,11 +139,11 @@ static void host_handle(void *data, struct http_request *request)
     const struct model_route *route = host->params.routes;
     const struct model_route *end = route + host->params.n_routes;
 
-    /* A path may have several routes, one for each method. */
     if (http_text_is(path, HISTORY_PATH) && http_text_is(method, "GET")) {
         history_counts_send(&host->history, request);
         return;
     }
+    /* A path may have several routes, one for each method. */
     while (route < end && !(path_matches(path, route) && method_matches(method, route)))
         route++;
     if (route == end)

@@ -27,14 +27,14 @@ struct models;
 struct models_entry;
 struct options;
 
-/* Maps a path to an endpoint, which needs a model, or to a function that answers at once. */
+/* Maps a path to an endpoint, which needs a model, or to a function that answers immediately. */
 struct model_route {
     const char *method, *path;
     bool is_prefix;
     const struct error_shape *errors; /* NULL: OpenAI's */
     const void *endpoint;             /* passed to params.begin; NULL: `answer` answers the
                                          request */
-    /* Answers at once. Such requests do not restart the idle timeout: monitoring must not keep
+    /* Answers immediately. Such requests do not restart the idle timeout: monitoring must not keep
      * models in memory. */
     void (*answer)(struct model_host *host, struct http_request *request);
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leads requests that need a model from their arrival to their end.
+ * Handles requests that need a model, from their arrival to their end.
  *
  * No field stores the state of a request, because other fields show it. While the field `waiter` is
  * in use, the request waits for its model. While it has a resident, it uses this model. Fields of
@@ -126,8 +126,8 @@ void model_request_refuse(struct model_request *request, const struct problem *p
     request->ops->cancel(request);
     if (!request->http)
         return;
-    /* Sending the error may call request_on_done() at once, which must not free the request while
-     * the caller uses it. */
+    /* Sending the error may call request_on_done() immediately. That call must not free the request
+     * while the caller uses it. */
     model_request_ref(request);
     if (request->streaming && request->ops->failing)
         request->ops->failing(request, problem);
@@ -195,7 +195,7 @@ static void request_on_timer(struct loop_timer *timer)
                            "The request took longer than this server allows.");
         return;
     }
-    /* If the files changed, the engine notices too and ends all requests. */
+    /* If the files changed, the engine also notices this, and ends all requests. */
     if (request->resident)
         resident_check(request->resident);
     if (request->ops->tick)

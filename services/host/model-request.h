@@ -6,8 +6,8 @@
  *
  * Each service has its own structure for requests, which begins with a struct model_request. The
  * HTTP request, the engine and a job each hold a reference to the request while they may call its
- * functions. When the client leaves, all work for the request is canceled at once. A request ends
- * once, either with an answer (`ended`) or with an error (`failed`).
+ * functions. When the client leaves, all work for the request is canceled immediately. A request
+ * ends once, either with an answer (`ended`) or with an error (`failed`).
  */
 
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ struct model_host;
 struct model_request;
 
 struct model_request_ops {
-    size_t size; /* size of the service's structure; the part behind struct model_request is
+    size_t size; /* size of the service's structure; the part after struct model_request is
                     zeroed */
     /* Called when the model is loaded; request->resident is held until the request is freed. */
     void (*ready)(struct model_request *request);

@@ -134,7 +134,7 @@ static struct resident *residents_next_victim(const struct residents *pool, bool
     return victim;
 }
 
-/* Removes the resident @r; @heir's loader frees it. */
+/* Removes the resident @r, which is freed when @heir is loaded. */
 static void resident_bequeath(struct resident *r, struct resident *heir)
 {
     log_info("unloading %s", r->name);
@@ -145,8 +145,8 @@ static void resident_bequeath(struct resident *r, struct resident *heir)
     heir->victims = r;
 }
 
-/* Lets residents with users get no new users, until @heir would have room without these residents.
- * @use counts what is in memory without the residents that have no users. */
+/* Chooses residents with users that get no new users, until @heir would have room without the
+ * chosen residents. @use counts what is in memory, except for residents without users. */
 static void residents_yield(struct residents *pool, const struct resident *heir,
                             struct residents_use use)
 {

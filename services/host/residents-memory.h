@@ -5,8 +5,8 @@
  * Decides which models make room for another one.
  *
  * A model needs a place, which residents.max_models limits, and memory of the machine and of the
- * device, which the budgets limit. A model that could not even be loaded if all models but the
- * pinned ones were gone is refused, and nothing is unloaded for it. Otherwise models without users
+ * device, which the budgets limit. If a model would not fit even after all models except the pinned
+ * ones were unloaded, it is refused, and nothing is unloaded for it. Otherwise models without users
  * make room, the least recently used one first. If these do not suffice, the model waits. When it
  * has waited for RESIDENT_PATIENCE_USEC, the models with users that have been in memory for the
  * longest time get no new users, so that the waiting model gets its turn.

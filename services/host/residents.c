@@ -284,7 +284,7 @@ static struct resident *resident_new(struct residents *pool, const struct models
 /* --- scheduling --- */
 
 /* Returns how long the resident still stays because its keep_usec is set, or because it is pinned;
- * UINT64_MAX: neither, or it has users. */
+ * UINT64_MAX: neither is the case, or it has users. */
 static uint64_t resident_stays(const struct resident *resident, uint64_t now)
 {
     const uint64_t unused = now - resident->used_usec;
@@ -419,7 +419,8 @@ void residents_want(struct residents *pool, const struct models_entry *entry, co
         resident_check(resident);
         resident = resident->dropped ? NULL : resident;
     }
-    /* The model's file was replaced. The resident has no users, so it is replaced too. */
+    /* If the model's file or its settings were replaced, a resident without users is replaced
+     * too. */
     if (resident && resident->state == RESIDENT_READY && resident->n_users == 0 &&
         is_replaced(resident, entry)) {
         resident_unlink(resident);

@@ -7,9 +7,10 @@
  * At most max_models models are resident, and they take at most the memory of the budgets; a model
  * that is used for two purposes counts twice. When a model that is not in memory is requested, its
  * files are first opened and checked, which is cheap. If the model cannot be used, or can never fit
- * into the budgets, the error is reported, and no other model is unloaded. Otherwise it replaces
- * residents without users, or waits for them (residents-memory.h). A user holds a resident from the
- * call of `ready` until it calls resident_release(); a resident with users is never unloaded.
+ * into the budgets, the error is reported, and no other model is unloaded. Otherwise the model
+ * replaces residents without users, or waits until residents have no users (residents-memory.h). A
+ * user, usually a request, holds a resident from the call of `ready` until it calls
+ * resident_release(); a resident with users is never unloaded.
  *
  * The service adds the engine: its own structure begins with a struct resident, and the functions
  * of its struct residents_ops handle the engine.
@@ -28,7 +29,7 @@ struct residents;
 struct service;
 
 struct residents_ops {
-    size_t size; /* size of the service's structure; the part behind struct resident is zeroed */
+    size_t size; /* size of the service's structure; the part after struct resident is zeroed */
     /* Returns whether the resident, in any state, can serve the purpose @key of residents_want().
      * -EINVAL: the model cannot serve the purpose at all, so no resident is made for it. May be
      * NULL; then all residents serve all purposes. */
@@ -77,7 +78,7 @@ enum resident_state {
 };
 
 #define RESIDENT_KEEP_USUAL MODEL_KEEP_USUAL
-/* For this long a pinned resident keeps its service running. */
+/* A pinned resident keeps its service running for this long. */
 #define RESIDENT_PINNED_USEC ((uint64_t)100 * 365 * 86400 * 1000000)
 
 struct resident {
@@ -126,15 +127,15 @@ struct residents {
     struct service *service;
     struct loop *loop;
     struct jobs *loader;
-    struct job_lane opening; /* the loader's lane for opening models, so that errors are reported
-                                during a load */
+    struct job_lane opening; /* the loader's lane for opening models, so that a model can be opened
+                                while another one is loaded */
     uint32_t max_models;     /* 0 means 1 */
     uint64_t host_budget, device_budget; /* bytes for all residents together; 0: no limit */
     struct resident *first, *loading;
     struct resident *dropped; /* list of dropped residents, which get no new users */
     struct loop_task schedule;
     struct loop_timer expiry; /* fires when the first unused resident has stayed for its keep_usec,
-                                 or the waiting resident runs out of patience */
+                                 or when a waiting resident has waited for RESIDENT_PATIENCE_USEC */
     uint64_t n_loads;
 };
 
@@ -158,11 +159,11 @@ void resident_release(struct resident *resident);
 void resident_drop(struct resident *resident, const char *why);
 /* Checks the model's files, and drops the resident if they changed. */
 void resident_check(struct resident *resident);
-/* Unloads the residents of that name as soon as they have no users, pinned ones only by command.
- * Returns how many there are. */
+/* Unloads the residents of that name as soon as they have no users. Pinned residents are unloaded
+ * only if @by_command is true. Returns how many residents have the name. */
 unsigned residents_unload(struct residents *pool, const char *name, bool by_command);
 /* Returns for how many microseconds a resident must stay in memory because it is pinned, or because
- * a request or its manifest set its keep_usec; 0: there is none. */
+ * a request or its manifest set its keep_usec; 0: no resident must stay. */
 uint64_t residents_kept_usec(const struct residents *pool);
 /* Returns the first ready resident in the list that begins at @resident, or NULL. */
 struct resident *residents_ready(struct resident *resident);

@@ -22,7 +22,7 @@
 
 struct gguf_place {
     uint64_t offset; /* from the beginning of the data section */
-    uint64_t size;   /* without the padding behind it */
+    uint64_t size;   /* without the padding after it */
 };
 
 /* A struct of zeros is an empty header. */

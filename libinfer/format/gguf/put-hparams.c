@@ -2,8 +2,8 @@
 /*
  * Writes hyperparameters as GGUF keys, from the tables that reading uses.
  *
- * The keys are read again and compared, so a setting that GGUF files cannot express is an
- * error and not a model that answers wrongly.
+ * The keys are read again and compared. So a setting that GGUF files cannot express causes an error
+ * here, and not wrong answers of the new model.
  */
 #include "format/gguf/put-hparams.h"
 
@@ -127,8 +127,8 @@ static void put_yarn(struct put *p)
         put_f32(p, "rope.scaling.yarn_log_multiplier", hp->yarn_mscale_all_dim);
 }
 
-/* The scaling of Llama 3, and which pairs of a head are rotated, are in the tensor
- * rope_freqs.weight. */
+/* Writes the settings of rotary positions. The scaling of Llama 3 and the choice of rotated pairs
+ * have no keys, because they are in the tensor rope_freqs.weight. */
 static void put_rope(struct put *p)
 {
     const struct hparams *hp = p->hp;

@@ -3,7 +3,7 @@
  * Reads settings of encoders from config.json that no table describes.
  *
  * The classes of BERT's encoders differ in how they encode positions, in the feed-forward layers,
- * and in the layers behind the last transformer layer. Nomic's own code uses other names than
+ * and in the layers after the last transformer layer. Nomic's own code uses other names than
  * transformers for most settings.
  */
 #include <errno.h>

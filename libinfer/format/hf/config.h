@@ -9,7 +9,7 @@
 struct hf_config {
     struct hparams hp;
     const struct arch_desc *desc;
-    bool bias_qkv, bias_out, bias_mlp; /* the matrices of the layers that have biases */
+    bool bias_qkv, bias_out, bias_mlp; /* whether these matrices of the layers have biases */
     bool tied; /* the head is the embedding, unless the file has a separate head */
     bool base; /* the class has no head, so the head may be missing */
 };
@@ -23,10 +23,10 @@ int hf_get_rope(const struct hf_reader *r, const struct arch_class *class, struc
 /* layers.c: reads what each layer is. The number of layers must be known. */
 int hf_get_layers(const struct hf_reader *r, const struct arch_desc *desc,
                   const struct arch_class *class, struct hparams *hp);
-/* quantized.c: reads how weights are quantized. -EOPNOTSUPP: in a way that is not supported. */
+/* quantized.c: reads how weights are quantized. -EOPNOTSUPP: the method is not supported. */
 int hf_get_quantized(const struct hf_reader *r, const struct arch_desc *desc,
                      const struct arch_class *class, struct hparams *hp);
 /* quantized-mlx.c: checks the value of "quantization", an object that MLX wrote. */
 int hf_check_mlx(const struct hf_reader *r, json_t *quantization);
-/* Sets only arch (model_type) and name, as far as the file has them. */
+/* Sets only arch (model_type) and name, each only if the file has it. */
 void hf_config_names(const json_t *config, struct hparams *hp);

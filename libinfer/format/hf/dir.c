@@ -260,9 +260,9 @@ static int check_biases(const struct format *f, const struct hf_config *c, struc
     return check_presence(f, "output.weight", true, reterr);
 }
 
-/* Some files hold the weights of norms minus 1; files of mlx-lm hold them as they are used. Such
- * files also have convolutions with the shape [channels, taps, 1], and mlx-lm takes this shape as
- * the sign that nothing must be added to the norms. */
+/* Some files hold the weights of norms minus 1, but files that mlx-lm wrote hold the weights
+ * themselves. Files of mlx-lm also have convolutions with the shape [channels, taps, 1]. As in
+ * mlx-lm, this shape means that nothing is added to the norms. */
 static void settle_norms(struct format *f)
 {
     static const char conv[] = "ssm_conv1d.weight";

@@ -49,7 +49,7 @@ static int get_window(const struct hf_reader *r, const struct arch_window *w, st
     return rc;
 }
 
-/* Says which layers have no window if there is no list of layers. */
+/* Sets which layers have no window if there is no list of layers. */
 static int get_groups(const struct hf_reader *r, const struct arch_window *w, struct hparams *hp)
 {
     uint32_t n_full = 0, every = w->every;
@@ -65,7 +65,8 @@ static int get_groups(const struct hf_reader *r, const struct arch_window *w, st
     return rc;
 }
 
-/* Reads which layers have experts: those that experts.step selects, except for a list of layers. */
+/* Reads which layers have experts: those that experts.step selects, except the layers in the list
+ * mlp_only_layers. */
 static int get_sparse(const struct hf_reader *r, struct hparams *hp)
 {
     const json_t *dense = hf_get(r, "mlp_only_layers", NULL);

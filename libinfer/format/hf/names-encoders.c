@@ -93,7 +93,7 @@ static const char *skip_prefix(const char *name)
     return name;
 }
 
-/* Parses a number and skips the dot behind it. Returns the rest, or NULL. */
+/* Parses a number and skips the dot after it. Returns the rest, or NULL. */
 static const char *skip_number(const char *s, unsigned *ret)
 {
     size_t n = strspn(s, "0123456789");

@@ -80,8 +80,8 @@ static const char *skip_prefixes(const char *name)
     return name;
 }
 
-/* Returns the slot of a matrix of experts under the names of mlx-lm, whose matrices of all experts
- * are one tensor: "mlp.switch_mlp.gate_proj.weight", "experts.switch_glu.up_proj.weight". */
+/* Returns the slot of a tensor that has the matrices of all experts, and a name of mlx-lm:
+ * "mlp.switch_mlp.gate_proj.weight", "experts.switch_glu.up_proj.weight". */
 static const struct arch_slot *find_switch(const struct arch_desc *desc, const char *name)
 {
     static const struct {

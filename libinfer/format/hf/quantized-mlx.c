@@ -3,9 +3,10 @@
  * Checks how MLX quantized a model (mlx-lm 0.32, utils.load_model): the key "quantization" of
  * config.json.
  *
- * Its members mode, bits and group_size hold for all matrices. A member whose value is an object
- * or false is named after a matrix, and holds for this matrix alone. The shapes of the tensors also
- * tell all of this, so this file only has to find unsupported settings, before any tensor is read.
+ * Its members mode, bits and group_size hold for all matrices. A member whose value is an object or
+ * false is named after a matrix, and holds for this matrix alone. All of this also follows from the
+ * shapes of the tensors, so this file only has to find unsupported settings, before any tensor is
+ * read.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /*
  * Reads from config.json how weights are quantized.
  *
- * The tensors themselves tell which number format they have. The settings only decide what the
- * tensors cannot tell, and whether a format is supported. Other formats are refused by name.
+ * The number format follows from the tensors themselves. The settings only decide what does not
+ * follow from the tensors, and whether a format is supported. Other formats are refused by name.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static int quantized_refuse(const struct hf_reader *r, const struct arch_desc *d
                    desc->n_ggufs > 0 ? "; use a GGUF file of this model" : "");
 }
 
-/* Reads a key whose value is one of two words. *ret_second: it is @second. */
+/* Reads a key whose value is one of two words. *ret_second: whether the value is @second. */
 static int quantized_word(const struct hf_reader *q, const char *key, const char *first,
                           const char *second, bool *ret_second)
 {
@@ -133,8 +133,7 @@ static int quantized_paro(const struct hf_reader *q, struct hparams *hp)
     return r;
 }
 
-/* Returns whether a value says nothing: it is missing, null, false, 0, or an empty object or
- * list. */
+/* Returns whether a value is missing, null, false, 0, or an empty object or list. */
 static bool quantized_is_empty(const json_t *x)
 {
     return !x || json_is_null(x) || json_is_false(x) ||
@@ -142,7 +141,8 @@ static bool quantized_is_empty(const json_t *x)
            (json_is_array(x) && json_array_size(x) == 0);
 }
 
-/* Reads the settings of compressed-tensors. Shapes and types of tensors tell the rest. */
+/* Reads the settings of compressed-tensors. The rest follows from the shapes and types of
+ * tensors. */
 static int quantized_tensors(const struct hf_reader *q, struct hparams *hp)
 {
     const json_t *sparsity = hf_get(q, "sparsity_config", NULL), *groups, *x;

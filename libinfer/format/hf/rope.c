@@ -74,7 +74,8 @@ static int refuse_type(const struct hf_reader *r, const char *type)
                    type ? type : "?");
 }
 
-/* Reads how many pairs turn with each of three positions. Lists of other lengths are ignored. */
+/* Reads how many pairs of a head each of the three positions rotates. Lists of other lengths are
+ * ignored. */
 static void get_sections(const struct hf_reader *rope, struct hparams *hp)
 {
     const json_t *list = hf_get(rope, "mrope_section", NULL);

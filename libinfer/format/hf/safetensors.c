@@ -2,10 +2,10 @@
 /*
  * Parses safetensors files (github.com/huggingface/safetensors, README "Format").
  *
- * A file has 8 bytes with the length of the header, little-endian; the header, a JSON object {name:
- * {dtype, shape, data_offsets}} with an optional "__metadata__"; and the data. The tensors must
- * cover the data exactly, without overlap or gap, so that the file has no hidden bytes. The header
- * is parsed in private memory.
+ * A file has three parts. The first 8 bytes are the length of the header, little-endian. The header
+ * is a JSON object {name: {dtype, shape, data_offsets}} with an optional member "__metadata__". The
+ * data of the tensors follow. The tensors must cover the data exactly, without overlap or gap, so
+ * that the file has no hidden bytes. The header is parsed in private memory.
  *
  * mlx does not pad the header, so the data in its files can begin at any address. Tensors whose
  * elements are not aligned are copied, except the planes of quantized matrices, which are read byte
