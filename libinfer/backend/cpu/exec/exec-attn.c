@@ -2,7 +2,7 @@
 /*
  * Computes attention over the paged KV store.
  *
- * A task computes one or several KV heads for some rows (tokens) of one sequence, which form a
+ * A task computes one or several KV heads for some rows (tokens) of one sequence. These rows form a
  * tile. A query row is one query head of one row. All query rows of the task pass over the KV
  * blocks together, with an online softmax, so memory does not grow with the context. Blocks are
  * processed in order, in stretches of ATTN_STRETCH_BLOCKS blocks. Each stretch starts from sums of

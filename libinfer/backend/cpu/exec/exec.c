@@ -221,7 +221,8 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
         if (x->plan->stages[i].kind != STAGE_ATTENTION)
             find_ahead(x, i, i_thread);
         run_stage(x, i, i_thread);
-        /* A watch reads rows that all threads make. */
+        /* A watch reads rows of all threads, so with a watch the threads wait between joined
+         * stages, too. */
         if (i + 1 < x->end && (!x->plan->stages[i].joined || x->cpu->watch))
             workers_barrier_idle(x->cpu->workers, idle_prefetch, &waiting);
         if (nsec && i_thread == 0)
@@ -249,8 +250,8 @@ static bool has_blocks(const struct exec *x, const struct batch_seq *seq)
     return true;
 }
 
-/* Finds the place of each row in the KV store, and groups rows into tiles, which attention computes
- * together. */
+/* Finds the place of each row in the KV store, and groups rows into tiles. Attention computes the
+ * rows of a tile together. */
 static void place_rows(struct exec *x)
 {
     struct plan *plan = x->plan;

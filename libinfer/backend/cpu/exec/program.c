@@ -180,8 +180,8 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     return m;
 }
 
-/* Places the few rows that each thread prepares for itself in the thread's buffer. All stages use
- * the same place. */
+/* Reserves a place in each thread's buffer for the few rows that the thread prepares for itself.
+ * All stages use the same place. */
 static void place_private(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
