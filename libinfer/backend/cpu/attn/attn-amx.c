@@ -25,7 +25,7 @@
 
 #include "backend/cpu/attn/attn-split-amx.h"
 
-#define TILE_PAIRS 16u /* pairs in a row: 32 numbers, 64 bytes */
+#define TILE_PAIRS 16u /* pairs in a row of a tile: 32 numbers, 64 bytes */
 
 static bool whole_tiles(const struct attn_args *args)
 {
@@ -44,8 +44,8 @@ struct step {
     bool adds;
     const void *ahead;  /* as in struct attn_args */
     size_t size;        /* bytes at `ahead` */
-    uint32_t i_pair;    /* the pair of the block with which b begins */
-    uint32_t all_pairs; /* of the block */
+    uint32_t i_pair;    /* b begins with this pair of the block */
+    uint32_t all_pairs; /* pairs of the block */
 };
 
 ALWAYS_INLINE void *line_at(const void *p, size_t ld, uint32_t n)

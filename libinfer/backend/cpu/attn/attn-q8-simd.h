@@ -71,7 +71,8 @@ ALWAYS_INLINE vi q8_levels(enum codec codec, int offset)
 }
 
 /* Returns the codes of the elements @c … of a run of Q3_0 (quant/codec.h), whose byte i is in the
- * vector at @p + i × @step. In the codes of elements before 96 the fourth bit is to be ignored. */
+ * vector at @p + i × @step. The caller must ignore the fourth bit of the codes of elements before
+ * 96. */
 ALWAYS_INLINE vi q3_codes(const void *p, size_t step, uint32_t c)
 {
     static const int8_t bits[3][16] = {{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1},
@@ -155,8 +156,8 @@ ALWAYS_INLINE void q8_load_keys(vi key[4], const struct attn_args *args, uint32_
     }
 }
 
-/* Prefetches the bytes behind args->ahead that correspond to those of q8_load_keys(). Bytes of Q3_0
- * that hold several elements are prefetched with the first. */
+/* Prefetches the bytes behind args->ahead that correspond to those of q8_load_keys(). A byte of
+ * Q3_0 that holds several elements is prefetched with the first of them. */
 ALWAYS_INLINE void q8_prefetch_keys(const struct attn_args *args, uint32_t k, uint32_t n,
                                     const uint32_t nr, enum codec codec)
 {
