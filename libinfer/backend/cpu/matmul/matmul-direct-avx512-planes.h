@@ -35,8 +35,8 @@ INLINE __m512 direct_elements(const uint8_t *p, const enum plane_type type, unsi
             magnitude, _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x3f80)),
             _mm256_set1_epi16(0x7e00));
         half = _mm256_and_si256(_mm256_slli_epi16(half, 8), _mm256_set1_epi16((short)0x8000));
-        /* As a half, a number is divided by 256. Codes count as twice their values, so 128 restores
-         * the products. */
+        /* The binary16 number is the element divided by 256, and codes count as twice their values.
+         * The factor 128 corrects both. */
         return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(half, magnitude)),
                              _mm512_set1_ps(128));
     }

@@ -106,9 +106,9 @@ static inline float matmul_block_scale(uint32_t bits, float *ret_inverse)
     return most / MATMUL_BLOCK_MAX;
 }
 
-/* Ends a prepared row of MATMUL_ACT_ROW8, after matmul_row8_bytes() int8 of -127 … 127: x ≈ d ×
- * q. As in transformers (integrations/bitnet.py), magnitudes below MATMUL_ROW8_MIN count as this
- * number in the choice of d, which is 1 / 127 of the largest. */
+/* Ends a prepared row of MATMUL_ACT_ROW8, after matmul_row8_bytes() int8 of -127 … 127: x ≈ d × q.
+ * As in transformers (integrations/bitnet.py), d is 1 / 127 of the largest magnitude or of
+ * MATMUL_ROW8_MIN, whichever is larger. */
 struct matmul_row8 {
     float d;      /* NaN: the row has NaN or infinity */
     int32_t nsum; /* minus the sum of q */
