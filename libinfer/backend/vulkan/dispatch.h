@@ -91,7 +91,8 @@ uint32_t emit_per_range(const struct emit *e, const struct vkb_kernel *kernel, u
                         uint32_t unit);
 /* dispatch-weights.c: returns the number format that @w has on the device. */
 enum inf_dtype emit_dtype(const struct weight *w);
-/* Finds out where the device has a weight. Returns -EINVAL if the size of the weight overflows. */
+/* Finds out where the device has a weight. Also returns -EINVAL if the size of the weight cannot be
+ * computed. */
 int emit_place(struct plan *plan, const struct weight *w, struct emit_place *ret);
 /* Binds @size bytes of a weight, from its byte @offset on. */
 struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, uint64_t offset,
