@@ -120,7 +120,7 @@ void write_step(uint i_half, const f16vec4 some_w[n_fours], const uvec4 some_x[n
 }
 
 // Writes the fragment of y that begins at row @m and column @n, and that the subgroup has stored in its part of
-// shared memory. It is not specified which elements of a fragment a lane has.
+// shared memory. The extension does not specify which elements of a fragment a lane has.
 void finish_part(uint m, uint n, uint M)
 {
     const uint part = gl_SubgroupID * n_matrices * FRAGMENT * FRAGMENT;
