@@ -32,7 +32,7 @@
  *
  * A word of MLX2 and BITNET has 16 codes: code 4i + j is in bits 2i and 2i + 1 of byte j. So the
  * bits at one place of its 4 bytes are the codes of 4 neighboring weights. The rows of a ternary
- * matrix are in their original order. Codes behind the last column are 1, which means 0. The factor
+ * matrix are in their original order. Codes after the last column are 1, which means 0. The factor
  * of the matrix is not in the blocks.
  */
 

@@ -321,7 +321,7 @@ static bool is_lost(struct null_backend *nb, bool doomed)
     return true;
 }
 
-/* Inserts a value into the sorted list, behind all equal values. */
+/* Inserts a value into the sorted list, after all equal values. */
 static void insert_top(struct top_row *top, int32_t id, float value)
 {
     uint32_t at = top->n < top->n_wanted ? top->n++ : top->n - 1;

@@ -99,7 +99,7 @@ struct vkb_list {
     double usec_per_work; /* decaying average of measurements; 0: not measured yet */
 };
 
-/* Matrices of experts that lie apart in the host's memory, or a weight with planes
+/* Matrices of experts that are not contiguous in the host's memory, or a weight with planes
  * (graph/weight.h), which becomes blocks (backend/joined.h). The device has the matrices in one
  * buffer, at distances of `stride` bytes. */
 struct vkb_gather {
