@@ -233,8 +233,8 @@ static void scores_tiles(const struct attn_args *args)
     _tile_release();
 }
 
-/* Multiplies by the values of the tokens @t … @t + 31. Tokens outside @range may hold anything and
- * count as zeros. */
+/* Multiplies weights by the values of the tokens @t … @t + 31. Tokens outside @range may hold
+ * anything and count as zeros. */
 static void multiply_edge(const struct attn_args *args, struct step s, uint32_t n_rows,
                           const struct attn_range *range, uint32_t t)
 {

@@ -186,7 +186,7 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
 
 /* Returns the memory to prefetch while the values of head @i are read. While the keys of the head
  * were read, an equal number of bytes was prefetched, beginning with the first byte of its values.
- * So prefetching continues that many bytes behind the beginning of the values, and leaves out no
+ * So prefetching continues that many bytes after the beginning of the values, and leaves out no
  * byte, even if keys and values have different sizes. After the last head the keys of the next
  * block follow. Returns NULL after the last of @n_blocks blocks. */
 static const unsigned char *after_values(const struct task *t, uint32_t i, uint32_t i_block,

@@ -145,7 +145,7 @@ static int place_values(struct plan *plan)
     return 0;
 }
 
-/* Returns the offset of the next @size bytes, and moves *@at behind them. */
+/* Returns the offset of the next @size bytes, and moves *@at to the end of these bytes. */
 static uint64_t place_part(uint64_t *at, uint64_t size)
 {
     const uint64_t offset = *at;

@@ -466,15 +466,15 @@ static void join_row(const struct matmul_args *a, uint32_t n, uint32_t n_ahead, 
     }
 }
 
-/* Multiplies MXFP4 whose scales lie apart from its codes: joins codes and scales of some rows of W
- * in a buffer, and multiplies the buffer with the kernels for MXFP4. */
+/* Multiplies MXFP4 whose scales are stored separately from its codes: joins codes and scales of
+ * some rows of W in a buffer, and multiplies the buffer with the kernels for MXFP4. */
 static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_args *args,
                              uint32_t n0, uint32_t n1)
 {
     uint8_t joined[JOIN_BYTES] __attribute__((aligned(64)));
     struct matmul_args a = *args;
-    /* Few rows of x are multiplied as fast as W arrives from memory. So if there are few, the next
-     * rows of W are prefetched while the current ones are multiplied. */
+    /* Few rows of x are multiplied as fast as W arrives from memory. So if there are few rows of x,
+     * the next rows of W are prefetched while the current rows are multiplied. */
     const bool few = args->M <= kernel_get(ops, INF_DTYPE_MXFP4)->direct_m;
     uint32_t n_rows = few ? PANEL_N / 2 : PANEL_N;
 
