@@ -63,8 +63,7 @@ const bool SCALED = FORMAT != KV_F16;
 const uint BLOCK_LD = DIM_FRAGS * FRAGMENT / 4 + 2;
 const uint STRIP_LD = TOKENS / 2 + 4;
 // A row of a strip first has the scores of a query. Later it has the weights, which take half as much space, and
-// behind the weights a row of the matrix of factors. The last pair of the padding is for the divisor of the
-// result.
+// then a row of the matrix of factors. The last pair of the padding is for the divisor of the result.
 const uint FACTORS_AT = TOKENS / 4, DIVISOR_AT = STRIP_LD - 1;
 
 const uint TEAM = LANES / FRAGMENT; // lanes that compute the weights of a query

@@ -141,8 +141,8 @@ void finish_part(uint m, uint n, uint M)
 
 // Compilers keep an array of cooperative matrices in registers only if all of its indices are constants. In a
 // loop that contains a loop of unknown length, the index of the outer loop is not a constant, even if the outer
-// loop is to be unrolled. Therefore the loops over sums are macros.
-// Some drivers end the process if an index is too large, even in code that is never reached.
+// loop is marked to be unrolled. Therefore the loops over sums are macros. Some drivers end the process if an
+// index is too large, even in code that is never reached.
 #define SUM(i, j)    (((i) * w_frags + (j)) % (x_frags * w_frags))
 #define FOR_4(macro) macro(0) macro(1) macro(2) macro(3)
 #define CLEAR(i, j)                                                                                \
