@@ -6,10 +6,10 @@
  * The K or V of a head in a block is stored in the order in which a tile of the second factor is
  * loaded: pairs of elements (keys) or of tokens (values), 16 columns side by side. matmul-amx.c
  * describes the order of a tile's sums. Tiles are configured for the number of rows that they hold,
- * so the bits of a row do not depend on the number of rows. Rows are multiplied by the values
- * together only if they see the same range of tokens. If the range does not begin or end at the
- * edge of a tile, the tile's tokens outside the range count as zeros, and so do their weights. Head
- * sizes that are not whole tiles, and all other formats, use vector kernels.
+ * so the bits of a row do not depend on the number of rows. Rows of weights are multiplied by the
+ * values together only if they all see the same range of tokens. If the range does not begin or end
+ * at the edge of a tile, the tile's tokens outside the range count as zeros, and so do their
+ * weights. Head sizes that are not whole tiles, and all other formats, use vector kernels.
  */
 #include "backend/cpu/simd/simd-avx512.h"
 
@@ -113,8 +113,8 @@ ALWAYS_INLINE void step_16_16(const struct step *s)
     _tile_stored(0, s->c, s->ldc);
 }
 
-/* Prefetches a quarter of the lines, quarter @part (0 … 3), while step @k is computed for the four
- * tiles of columns from column @j on. */
+/* Prefetches quarter @part (0 … 3) of the lines that belong to step @k for the four tiles of
+ * columns from column @j on. */
 ALWAYS_INLINE void few_prefetch(const struct step *s, uint32_t k, uint32_t j, uint32_t part)
 {
     const size_t turn = (size_t)j / 64 * s->all_pairs + s->i_pair + k + part * 4;

@@ -20,7 +20,7 @@
 
 #include "quant/dtype.h"
 
-/* Describes the slots of a step, sorted by expert. exec_route() makes it. */
+/* Describes the slots of a step, which exec_route() has sorted by expert. */
 struct sorted {
     uint32_t *order;  /* [slots of the step]: the slots in the order of their experts */
     uint32_t *place;  /* [slots of the step]: the place of a slot in `order` */

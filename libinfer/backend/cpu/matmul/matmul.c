@@ -113,7 +113,7 @@ uint32_t matmul_most_columns(enum inf_dtype dtype)
 }
 
 /* Returns the bytes of the first @K elements of a prepared row. If @K is less than the whole row,
- * @K must be even. If rows of @kind consist of blocks, @K must then be a multiple of their size. */
+ * @K must be even and, if rows of @kind consist of blocks, a multiple of the size of a block. */
 static size_t act_offset(enum matmul_act kind, uint32_t K)
 {
     switch (kind) {
@@ -445,7 +445,7 @@ uint32_t matmul_direct(const struct matmul_kernel *kernel, const struct matmul_a
 }
 
 /* Returns whether the product is computed without panels. The kernels multiply two blocks of 32
- * weights at a time. */
+ * weights at a time, so K must be a multiple of 64. */
 static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *kernel)
 {
     return kernel->direct && a->M <= kernel->direct_m && a->K % 64 == 0;
@@ -524,7 +524,7 @@ static void panels_by_group(struct group *g, uint32_t n0, uint32_t n1, uint32_t 
     }
 }
 
-/* Prefetches the elements from @k on, as many as a chunk has, of the group from column @n on. */
+/* Prefetches one chunk, from element @k on, of the group of columns from @n on. */
 static void chunk_prefetch(const struct group *g, uint32_t k, uint32_t n, uint32_t n1)
 {
     const uint8_t *w = (const uint8_t *)g->args->w + n * g->args->row_bytes + block_offset(g, k);
@@ -535,8 +535,8 @@ static void chunk_prefetch(const struct group *g, uint32_t k, uint32_t n, uint32
             __builtin_prefetch(w + at, 0, 2);
 }
 
-/* Computes the columns @n0 … @n1 - 1 chunk by chunk of k. The prepared rows of a chunk are read
- * for all groups before those of the next chunk, so that they stay in the second-level cache, where
+/* Computes the columns @n0 … @n1 - 1 chunk by chunk of k. All groups read one chunk of the prepared
+ * rows before they read the next chunk, so that the chunk stays in the second-level cache, where
  * whole rows would not fit. The order of the float sums of an element is the same. */
 static void panels_by_chunk(struct group *g, uint32_t n0, uint32_t n1, uint32_t step)
 {
