@@ -68,8 +68,8 @@ struct backend_ops {
      * use the host's memory return UINT64_MAX, or do not have this operation (NULL). */
     uint64_t (*memory)(struct backend *b);
     /* Returns 0 if the device supports keys and values of these formats, else -EOPNOTSUPP with the
-     * reason; then kv_new() must not be called with them. Any thread may call kv_check(). NULL: all
-     * formats are supported. */
+     * reason. In this case kv_new() must not be called with these formats. Any thread may call
+     * kv_check(). NULL: all formats are supported. */
     int (*kv_check)(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr);
     /* Returns the maximum number of blocks of group @i_group that this device can hold if it holds
      * n_blocks[i] blocks of each other group i, or UINT32_MAX if only memory limits them. */

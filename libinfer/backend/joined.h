@@ -4,12 +4,12 @@
 /*
  * Joins the planes of weights (graph/weight.h) into blocks, for devices that copy weights.
  *
- * A block has its codes and its scale side by side. These weights become blocks of GGUF files
- * (quant/block.h) with the same values: MXFP4 with planes becomes MXFP4, and the affine formats of
- * MLX with 2, 3 or 4 bits become Q4_1 and with 5 bits Q5_1, if F16 can hold all scales and offsets
- * of the matrix exactly. All other weights have layouts of their own:
+ * A block has its codes and its scale side by side. Some weights become blocks of GGUF files
+ * (quant/block.h) with the same values. MXFP4 with planes becomes MXFP4. If F16 can hold all scales
+ * and offsets of the matrix exactly, the affine formats of MLX with 2, 3 or 4 bits become Q4_1, and
+ * the affine format with 5 bits becomes Q5_1. All other weights have layouts of their own:
  *
- *   MLX2 if a multiple of 128 columns is a group, 128 weights, w = d × q + m
+ *   MLX2, if groups are multiples of 128 columns: 128 weights, w = d × q + m
  *         │ d │ m │ 8 words: q │   36 bytes
  *   BITNET, 16 weights, w = q - 1   │ word: q │   4
  *

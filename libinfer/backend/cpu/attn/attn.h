@@ -76,8 +76,8 @@ struct attn_fns {
     unsigned cpu_flags;
     /* The number of rows that should share a call, if there are that many; 0: any number. */
     uint32_t task_rows;
-    /* Writes x × scale to @q, which has room for head_dim floats, in the form that scores() of the
-     * format multiplies. */
+    /* Writes x × scale to @q in the form that scores() for this format reads. @q has room for
+     * head_dim floats. */
     void (*query[CODEC_N])(float *q, const float *x, float scale, uint32_t head_dim);
     /* s[row][t] = q[row] · K[t] for the tokens of the row's range. May write s for other tokens,
      * too. */

@@ -21,7 +21,7 @@
 
 /* The heads of a block are adjacent in memory. If each sequence has one row, a task processes
  * several heads of each block, so that it reads long contiguous pieces of memory. The number of
- * heads per task is limited, so that there remain at least this many pieces of work per thread. */
+ * heads per task is limited, so that at least this many pieces of work per thread remain. */
 #define PIECES_PER_THREAD 8u
 
 /* Describes one task. Query row i belongs to KV head i_head + i / n_q. Query row j < n_q of a KV

@@ -117,7 +117,7 @@ static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread
     while (i < plan->n_stages && !is_product(&plan->stages[i]))
         i++;
     /* There is nothing to prefetch for a product with experts, because this step has not selected
-     * them yet. In steps of many rows, reading weights takes little of the time. */
+     * the experts yet. In steps of many rows, reading weights takes little of the time. */
     if (i == plan->n_stages || plan->stages[i].kind != STAGE_PRODUCT ||
         exec_rows(x, plan->stages[i].rows_kept) > AHEAD_ROWS)
         return;

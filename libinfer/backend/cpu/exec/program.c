@@ -77,8 +77,8 @@ static void mark_joined(struct plan *plan)
     }
 }
 
-/* Extends the lifetime of a value to all stages that are joined with its first and its last stage:
- * threads can be at different stages among these. */
+/* Extends the lifetime of a value to all stages that are joined with its first and its last stage,
+ * because threads can be at different ones of these stages at the same time. */
 static void extend_lifetime(const struct plan *plan, struct value *v)
 {
     while (v->first > 0 && plan->stages[v->first - 1].joined)
@@ -242,8 +242,9 @@ static int alloc_parts(struct plan *plan)
     return plan->parts ? 0 : -ENOMEM;
 }
 
-/* Returns how many rows (tokens) a task of attention has. Kernels prepare keys and values for all
- * rows of a task, so they want many; but each thread should get several tasks of a full batch. */
+/* Returns how many rows (tokens) a task of attention has. Kernels prepare keys and values once for
+ * all rows of a task, so tasks with many rows are efficient. But each thread should get several
+ * tasks of a full batch. */
 static uint32_t tile_rows(const struct plan *plan)
 {
     uint32_t n_heads = UINT32_MAX, n_q = MAX(plan->attn->task_rows, ATTN_TILE_ROWS);

@@ -96,8 +96,8 @@ INLINE __m512 direct_plane_two(const struct direct_plane *p, uint32_t i, uint32_
                               direct_plane_get(p, j), 1);
 }
 
-/* Returns 64 codes of @bits, one per byte. For 3, 5 and 6 bits, 8 codes are first moved to each 8
- * bytes, then 4 codes to each 4 bytes, and so on. */
+/* Returns 64 codes of @bits bits, one per byte. For 3, 5 and 6 bits, 8 codes are first moved to
+ * each 8 bytes, then 4 codes to each 4 bytes, and so on. */
 INLINE __m512i direct_codes(const uint8_t *p, const unsigned bits)
 {
     const __m512i mask = _mm512_set1_epi8((char)((1u << bits) - 1));

@@ -194,8 +194,9 @@ struct group {
 
 /* With a panel, the kernels prefetch memory that is one group of rows plus this many bytes ahead,
  * so that the last rows of a group have arrived when its computation begins. With at most HALF_ROWS
- * prepared rows, the kernels that decode prefetch half of this memory and the kernels that multiply
- * the other half. With more rows, each chunk is prefetched as a whole (panels_by_chunk()). */
+ * prepared rows, the functions that decode panels prefetch half of this memory, and the functions
+ * that multiply panels prefetch the other half. With more rows, each chunk is prefetched as a whole
+ * (panels_by_chunk()). */
 #define AHEAD     (4u << 10)
 #define HALF_ROWS 16u
 /* With at least this many rows, matmul_ops.multiply_many is faster than the kernels of a format. */
