@@ -3,8 +3,8 @@
 /* Computes the scores and values of attention with split F16. Include it after attn-split-tiles.h.
  */
 
-/* Keys that are split together: SPLIT_COLS tiles of tokens × SPLIT_STEPS steps of elements. For
- * values it is SPLIT_STEPS / 2 steps of tokens × 2 SPLIT_COLS tiles of elements. */
+/* Keys that are split together: SPLIT_COLS tiles of tokens × SPLIT_STEPS steps of elements. Values
+ * that are split together: SPLIT_STEPS / 2 steps of tokens × 2 SPLIT_COLS tiles of elements. */
 #define SPLIT_COLS  4u
 #define SPLIT_STEPS (SPLIT_TILES / SPLIT_COLS)
 

@@ -87,7 +87,8 @@ struct attn_fns {
     void (*values[CODEC_N])(const struct attn_args *args);
     /* Does one softmax step of a row. s[0 … n-1] (n ≥ 1) holds scores, which become exp(s - max'),
      * where max' is the new maximum. Updates *max and sum[ATTN_LANES]. Returns exp(max - max'), by
-     * which earlier results must be multiplied. Start with *max = -INFINITY, sum = {0}. */
+     * which earlier results must be multiplied. The caller starts with *max = -INFINITY, sum =
+     * {0}. */
     float (*softmax)(float *s, uint32_t n, float *max, float *sum);
     /* o = o × a + p × b */
     void (*merge)(float *o, const float *p, float a, float b, uint32_t n);

@@ -224,8 +224,8 @@ static int alloc_step(struct plan *plan)
     return 0;
 }
 
-/* Allocates memory for the results of stretches (see exec-attn.c). It is used when a step has so
- * few tasks of attention that threads share them. */
+/* Allocates memory for the results of stretches (see exec-attn.c). The memory is used when a step
+ * has so few tasks of attention that threads share them. */
 static int alloc_parts(struct plan *plan)
 {
     const uint64_t stretch = ATTN_STRETCH_BLOCKS * (uint64_t)KV_BLOCK_MIN;
