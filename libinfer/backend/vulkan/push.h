@@ -240,9 +240,8 @@ enum {
  * for HEADS of the heads of one KV head, at most 32 queries in all. Subgroups must have at least 4
  * lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles).
  *
- * coop replaces tiles on GPUs with matrix units: a subgroup has LANES lanes and 16 queries, and a
- * block of the context has TOKENS tokens. merge is for tiles of one row; groups (columns of y,
- * tiles).
+ * coop replaces tiles on GPUs with matrix units. A subgroup has LANES lanes and 16 queries, and a
+ * block of context has TOKENS tokens. merge is for tiles of one row; groups (columns of y, tiles).
  */
 struct push_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
