@@ -5,10 +5,10 @@
 #
 # Compiles ROOT/FILE in all its variants and writes C files: OUT/STEM.code.h has the code, compressed
 # by gzip, and OUT/STEM.rows.h a row of `struct vkb_kernel` for each variant. ACCESS is plain, texel or
-# both. A variant is NAME:DEFINE,DEFINE… and may be ":". If its name begins with that of a number
-# format, the shader includes ROOT/formats/FORMAT.glsl as "format.glsl". The SPIR-V files stay in
-# OUT, where tests check them. SCONCE_SHADER_CACHE may name a directory for results, from which other builds
-# of the same shaders with the same compiler take them.
+# both. A variant is NAME:DEFINE,DEFINE… and may be ":". If its name begins with the name of a
+# number format, the shader includes ROOT/formats/FORMAT.glsl as "format.glsl". The SPIR-V files
+# stay in OUT, where tests check them. SCONCE_SHADER_CACHE may name a directory for results. Other
+# builds of the same shaders with the same compiler then copy the results from there.
 set -eu
 
 compiler=$1 root=$2 file=$3 out=$4 stem=$5 access=$6

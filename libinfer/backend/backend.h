@@ -68,11 +68,11 @@ struct backend_ops {
      * use the host's memory return UINT64_MAX, or do not have this operation (NULL). */
     uint64_t (*memory)(struct backend *b);
     /* Returns 0 if the device supports keys and values of these formats, else -EOPNOTSUPP with the
-     * reason; then kv_new() must not be called with them. Any thread may call kv_check(). NULL: all
-     * formats are supported. */
+     * reason. In this case kv_new() must not be called with these formats. Any thread may call
+     * kv_check(). NULL: all formats are supported. */
     int (*kv_check)(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr);
     /* Returns the maximum number of blocks of group @i_group that this device can hold if it holds
-     * n_blocks of the other groups, or UINT32_MAX if only memory limits them. */
+     * n_blocks[i] blocks of each other group i, or UINT32_MAX if only memory limits them. */
     uint64_t (*kv_max_blocks)(struct backend *b, const struct kv_layout *layout, uint32_t i_group);
     /* Creates a store. A store in the host's memory only reserves addresses, and uses memory as
      * blocks are written. Returns 0 or -ENOMEM. */
@@ -80,8 +80,8 @@ struct backend_ops {
     void (*kv_free)(struct backend *b, struct kv_store *store);
     /* Copies block @src to block @dst of the same group, in all layers. Cannot fail. */
     void (*kv_copy)(struct backend *b, struct kv_store *store, uint32_t dst, uint32_t src);
-    /* Gives back to the system the memory of the @n blocks from block @first on, which are blocks
-     * of one group. Their content is lost. */
+    /* Gives the memory of @n blocks, beginning with block @first, back to the system. All these
+     * blocks belong to one group. Their content is lost. */
     void (*kv_drop)(struct backend *b, struct kv_store *store, uint32_t first, uint32_t n);
     /* Returns the bytes of a block. NULL: the content of blocks cannot leave the device. */
     uint64_t (*kv_size)(const struct backend *b, const struct kv_store *store, uint32_t block);
@@ -107,8 +107,8 @@ struct backend_ops {
     int (*compile)(struct backend *b, const struct graph *g, const struct plan_limits *limits,
                    struct kv_store *store, struct plan **ret_plan, struct inf_err *reterr);
     void (*plan_free)(struct backend *b, struct plan *plan);
-    /* Gives back to the system memory of the plan. May be called only between steps: the next step
-     * writes to this memory before it reads it. */
+    /* Gives memory of the plan back to the system, which is possible because each step writes to
+     * this memory before it reads it. May be called only between steps. */
     void (*plan_rest)(struct backend *b, struct plan *plan);
     /* Runs one step over the plan's store. @logits: [n_logits, width of the output] floats; its row
      * i belongs to the row logit_rows[i] of the batch. @tops: NULL, or [n_logits] lists of the
@@ -162,10 +162,10 @@ struct backend {
 
 /* Receives the inputs of all products with weights. */
 struct product_watch {
-    /* Tells one row @x of @n numbers by which the weight @name is multiplied. If the weight has
-     * matrices of @n_experts experts, it is the matrix of expert @i_expert that is multiplied; if
-     * the weight is one matrix, both are 0. Called during a step, on the thread that called run(),
-     * in the order of the rows. */
+    /* Receives one row @x of @n numbers by which the weight @name is multiplied. If the weight
+     * consists of the matrices of @n_experts experts, the row is multiplied by the matrix of expert
+     * @i_expert. If the weight is one matrix, @i_expert and @n_experts are 0. Called during a step,
+     * on the thread that called run(), in the order of the rows. */
     void (*row)(void *data, const char *name, uint32_t i_expert, uint32_t n_experts, const float *x,
                 uint32_t n);
     void *data;
@@ -181,7 +181,8 @@ struct backend_params {
     const char *cache_dir; /* directory for compiled kernels, created if missing; NULL: they are not
                               stored */
     bool cache_read_only;  /* do not write to cache_dir */
-    const struct product_watch *watch; /* only the CPU; it outlives the backend. NULL: none */
+    const struct product_watch *watch; /* only the CPU backend uses it; it must outlive the backend.
+                                          NULL: none */
 };
 
 /* Opens a backend (backends.c). Returns 0; -EINVAL if a name in @params is unknown; -EOPNOTSUPP if

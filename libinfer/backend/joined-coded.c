@@ -44,7 +44,7 @@ static enum inf_dtype matrix_dtype(const struct coded *c)
 
 enum inf_dtype joined_coded_dtype(const struct coded *c, uint32_t n_matrices)
 {
-    /* The matrices of a weight can differ in their formats. A format holds the values of each
+    /* The matrices of a weight can differ in their formats. A format can hold the values of each
      * format of lower rank that can occur in the same weight. */
     static const uint8_t ranks[INF_DTYPE_N] = {
         [INF_DTYPE_Q5_0] = 1, [INF_DTYPE_MLX4] = 2, [INF_DTYPE_MLX8] = 2,

@@ -14,7 +14,7 @@
 
 /* The parts of a block of 32 weights. */
 struct wide {
-    float d[2]; /* of both halves */
+    float d[2]; /* scales of the two halves */
     float m;
     uint8_t q[BLOCK_ELEMS];
 };

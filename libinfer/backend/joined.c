@@ -159,7 +159,7 @@ static enum inf_dtype affine_dtype(const struct weight *w)
     return w->dtype == INF_DTYPE_MLX5 ? INF_DTYPE_Q5_1 : INF_DTYPE_Q4_1;
 }
 
-/* How each format is joined. If choose() is NULL, `dtype` is the format of the blocks. */
+/* Says how each format is joined. If choose() is NULL, `dtype` is the format of the blocks. */
 static const struct joiner {
     enum inf_dtype dtype;
     enum inf_dtype (*choose)(const struct weight *w);

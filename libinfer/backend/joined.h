@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Joins weights with planes (graph/weight.h) to blocks, for devices that copy weights.
+ * Joins the planes of weights (graph/weight.h) into blocks, for devices that copy weights.
  *
- * A block has its codes and its scale side by side. These weights become blocks of GGUF files
- * (quant/block.h) with the same values: MXFP4 with planes becomes MXFP4, and the affine formats of
- * MLX with 2, 3 or 4 bits become Q4_1 and with 5 bits Q5_1, if F16 can hold all scales and offsets
- * of the matrix exactly. All other weights have layouts of their own:
+ * A block has its codes and its scale side by side. Some weights become blocks of GGUF files
+ * (quant/block.h) with the same values. MXFP4 with planes becomes MXFP4. If F16 can hold all scales
+ * and offsets of the matrix exactly, the affine formats of MLX with 2, 3 or 4 bits become Q4_1, and
+ * the affine format with 5 bits becomes Q5_1. All other weights have layouts of their own:
  *
- *   MLX2 if a multiple of 128 columns is a group, 128 weights, w = d × q + m
+ *   MLX2, if groups are multiples of 128 columns: 128 weights, w = d × q + m
  *         │ d │ m │ 8 words: q │   36 bytes
  *   BITNET, 16 weights, w = q - 1   │ word: q │   4
  *
@@ -23,17 +23,17 @@
  *
  * Code i of 4 bits is the lower half of byte i, and code i + 16 the upper half. MLX8 holds codes of
  * 5, 6 and 8 bits with an offset, and MLX4 holds smaller codes. FP8 also holds MXFP8, and NF4 also
- * holds E2M1 in groups of 16. A matrix has one table, which is not in the blocks. The offset of a
- * coded matrix (quant/coded.h) is -d × zero, rounded to a float, which changes nothing if d is
+ * holds E2M1 in groups of 16. A matrix in NF4 has one table, which is not in the blocks. The offset
+ * of a coded matrix (quant/coded.h) is -d × zero, rounded to a float, which changes nothing if d is
  * exact in binary16 or bfloat16. Blocks of a matrix with an order have the codes in the order of
  * places, so rows of x must be brought to this order (graph/params.h, struct turn_params). F32 is
- * used only if the columns of a group, or of a row, are not a multiple of 32, or if experts have
- * different tables.
+ * used only if the number of columns of a group or of a row is not a multiple of 32, or if experts
+ * have different tables.
  *
  * A word of MLX2 and BITNET has 16 codes: code 4i + j is in bits 2i and 2i + 1 of byte j. So the
- * bits at one place of its 4 bytes are the codes of 4 neighboring weights. Rows of a ternary matrix
- * lie in their order, and codes behind the last column are 1. The factor of the matrix is not in
- * the blocks.
+ * bits at one place of its 4 bytes are the codes of 4 neighboring weights. The rows of a ternary
+ * matrix are in their original order. Codes after the last column are 1, which means 0. The factor
+ * of the matrix is not in the blocks.
  */
 
 #include "graph/weight.h"
@@ -60,9 +60,9 @@ float joined_factor(const struct weight *w);
 const float *joined_table(const struct weight *w);
 /* Returns whether one kernel can read both weights: they have the same table, or need none. */
 bool joined_same_table(const struct weight *a, const struct weight *b);
-/* joined-coded.c: joined_coded_dtype() returns the format of the blocks of coded matrices: of a
- * single one, or of one for each expert. joined_coded_row() writes row @n of a matrix as such
- * blocks, if they are blocks of GGUF files or F32. @dst is aligned to 4 bytes for F32. */
+/* joined-coded.c: joined_coded_dtype() returns the format of the blocks of one coded matrix, or of
+ * the coded matrices of all experts. joined_coded_row() writes row @n of a matrix as such blocks,
+ * if they are blocks of GGUF files or F32. @dst is aligned to 4 bytes for F32. */
 enum inf_dtype joined_coded_dtype(const struct coded *c, uint32_t n_matrices);
 void joined_coded_row(const struct coded *c, enum inf_dtype dtype, uint32_t n, uint8_t *dst);
 /* joined-wide.c: joined_wide_bytes() returns the bytes of a block whose scales are floats, or 0 for

@@ -39,8 +39,8 @@ static uint64_t bytes_between(const struct graph *g, graph_ref first, graph_ref 
     return bytes;
 }
 
-/* Returns whether attention behind the border before layer @i_layer reads keys and values that a
- * layer below it has stored. */
+/* Returns whether attention in a layer from @i_layer on reads keys and values that a layer before
+ * @i_layer has stored. */
 static bool shares_keys(const struct graph *g, uint32_t i_layer)
 {
     uint32_t n_low[STATE_GROUPS_MAX];

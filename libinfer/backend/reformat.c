@@ -130,8 +130,8 @@ int reformat_graph(const struct backend *backend, const struct graph *g, struct 
     for (size_t i = 0; r == 0 && i < graph_n_nodes(g); i++) {
         struct graph_node node = *graph_node(g, (graph_ref)i);
 
-        /* Experts are multiplied where they lie: there are many of them, and a copy of all would
-         * need much memory. */
+        /* The matrices of experts are used in place, because a copy of so many matrices would need
+         * much memory. */
         if (node.op == GRAPH_MATMUL && node.w.n_experts == 0 && backend->ops->product_format) {
             const struct product_format to =
                 backend->ops->product_format(backend, node.w.dtype, values[i]);

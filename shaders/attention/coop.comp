@@ -11,13 +11,13 @@
 
 // Computes attention of tiles of rows with the matrix units of a GPU.
 //
-// A workgroup computes a tile of rows for some of the heads that read one KV head. These are up to
-// FRAGMENT queries for each subgroup. All subgroups pass over the context together, in blocks of TOKENS tokens.
-// They copy the keys of a block to shared memory as binary16, multiply their queries by them, and compute the
-// weights of the softmax. Then they copy the values of the block to the place of the keys, and add the products
-// of weights and values to their results. An invocation reads what it will copy next while the matrix units
-// multiply. It is not specified which elements of a matrix a lane has. Therefore queries, scores, weights and
-// results pass through the subgroup's strip of shared memory.
+// A workgroup computes a tile of rows for some of the heads that read one KV head. Each pair of a row and a head
+// is a query, and each subgroup has up to FRAGMENT queries. All subgroups pass over the context together, in
+// blocks of TOKENS tokens. They copy the keys of a block to shared memory as binary16, multiply their queries by
+// them, and compute the weights of the softmax. Then they copy the values of the block to the place of the keys,
+// and add the products of weights and values to their results. An invocation reads what it will copy next while
+// the matrix units multiply. The extension does not specify which elements of a matrix a lane has. Therefore
+// queries, scores, weights and results pass through shared memory, of which each subgroup has a part, its strip.
 //
 // Queries, keys, values and weights are multiplied as binary16, and sums are floats. Nothing overflows: each
 // query, and the keys and values of a block in formats with larger numbers than binary16, are scaled by powers
@@ -63,8 +63,7 @@ const bool SCALED = FORMAT != KV_F16;
 const uint BLOCK_LD = DIM_FRAGS * FRAGMENT / 4 + 2;
 const uint STRIP_LD = TOKENS / 2 + 4;
 // A row of a strip first has the scores of a query. Later it has the weights, which take half as much space, and
-// behind the weights a row of the matrix of factors. The last pair of the padding is for the divisor of the
-// result.
+// then a row of the matrix of factors. The last pair of the padding is for the divisor of the result.
 const uint FACTORS_AT = TOKENS / 4, DIVISOR_AT = STRIP_LD - 1;
 
 const uint TEAM = LANES / FRAGMENT; // lanes that compute the weights of a query
@@ -286,7 +285,7 @@ void share_values()
     write_chunks(values_exponent);
 }
 
-// Returns the largest number of the team.
+// Returns the largest of the numbers @x of the team's lanes.
 float team_max(float x)
 {
     [[unroll]] for (uint i = 1; i < TEAM; i <<= 1)
@@ -294,7 +293,7 @@ float team_max(float x)
     return x;
 }
 
-// Moves the base if @peak needs it.
+// Moves the base if the weight of a token with the score @peak would exceed 2^WEIGHT_MOST.
 void move_base(float peak)
 {
     const float moved = ceil(peak) - WEIGHT_FIRST;

@@ -10,10 +10,10 @@
 // A workgroup is one subgroup. It computes a tile of rows for some of the heads that read one KV head. Each pair
 // of a row and a head is a query. The workgroup processes its M queries together: it goes through their context in
 // blocks of 64 tokens. In the computation of scores, each lane has 64 / LANES tokens of a block; in the sums of
-// values, each lane has some chunks of 16 bytes of the head. Elements of queries and weights of tokens, which one
-// lane has and all lanes need, are passed by shuffles, which cost one instruction. Arrays stay in registers only
-// if every loop over them is unrolled. Compilers do not unroll loops with large bodies, so macros such as
-// EACH_QUERY are used.
+// values, each lane has some chunks of 16 bytes of the head. Each element of a query and each weight of a token is
+// in one lane, but all lanes need it. Lanes pass these numbers by shuffles, each of which costs one instruction.
+// Arrays stay in registers only if every loop over them is unrolled. Compilers do not unroll loops with large
+// bodies, so macros such as EACH_QUERY are used.
 //
 // Tiles of ROWS_FROM to ROWS rows are computed; other tiles are skipped. With SPLIT a workgroup computes one
 // part of the context (z) and stores its result for attention/merge. Without SPLIT it computes all parts and

@@ -2,7 +2,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// Copies one part of some columns of x: for each run of `stride` columns, n columns from `first` on.
+// Copies some columns of x to one part of y: of each run of `stride` columns, the n columns from `first` on.
 //
 // An invocation copies 4 neighboring columns of a row. Workgroups: x counts columns of the part, y rows. Slots:
 // 2 x, 3 y.

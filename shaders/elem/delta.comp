@@ -10,8 +10,8 @@
 // The state S of a value head is a matrix [v_dim][K_DIM], whose rows do not depend on each other. A team of
 // TEAM neighboring lanes keeps ROWS rows of S in registers, walks the rows of the sequence in order, and writes
 // S back. Sums over k are added up by shuffles, in an order that depends only on TEAM. Workgroups: x counts
-// rows of S, by teams; y value heads; z sequences. Slots: 0 speed, that is -exp(A), by head; 1 dt; 2 the
-// queries, keys and values; 3 y; 4 state; 5 a; 6 b.
+// parts of S, each with the rows of a workgroup's teams; y value heads; z sequences. Slots: 0 speed, that is
+// -exp(A), by head; 1 dt; 2 the queries, keys and values; 3 y; 4 state; 5 a; 6 b.
 
 #include "lib/access.glsl"
 #include "lib/math.glsl"

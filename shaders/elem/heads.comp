@@ -6,7 +6,7 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #extension GL_EXT_control_flow_attributes : require
 
-// Prepares for attention the heads of queries, keys and values that a matrix product has computed.
+// Prepares heads of queries, keys and values for attention. Matrix products have computed these heads.
 //
 // An RMS norm over the head and a rotary embedding may be applied to q and k. Then q is written to y, and k
 // and v to the KV store. Each of the parts q, k and v is optional, so one dispatch can process all heads of a

@@ -9,7 +9,7 @@
 #include "formats/parts/values.glsl"
 
 // Returns the numbers of 4 bytes. The bits of a number are moved to their places in binary16, which gives v / 256.
-// Without its sign, 127 is NaN, and would become 480 / 256.
+// A number whose bits without the sign are 127 is NaN, and would become 480 / 256.
 vec4 fp8_values(uint bytes)
 {
     const uvec2 two = uvec2(bytes, bytes >> 8) & 0x00ff00ff;

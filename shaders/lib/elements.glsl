@@ -2,7 +2,7 @@
 #ifndef ELEMENTS_GLSL
 #define ELEMENTS_GLSL
 
-// Declares the matrix of kernels that read it element by element, with weight().
+// Declares the matrix of kernels that read the matrix element by element, with weight().
 
 #include "lib/access.glsl"
 

@@ -62,7 +62,8 @@ struct push_blend {
     uint rows_kept;
 };
 
-// One part of some columns of x: for each run of `stride` columns, n columns from `first` on.
+// Some columns of x become one part of y: of each run of `stride` columns, the n columns from
+// `first` on.
 struct push_cols {
     uint width;         // width of y
     uint rows_kept;
@@ -108,7 +109,7 @@ struct push_delta {
     uint n_k_heads, n_v_heads, v_dim;
     uint group;         // the group of state
     uint state_floats;  // floats of a block in one layer
-    uint state_first;   // the first float of the matrices in it
+    uint state_first;   // the first float of the matrices in the block
     uint interleaved;
     float scale, eps;
 };
@@ -127,8 +128,8 @@ struct push_heads {
     uint n_kv_heads;
     uint head_dim;
     uint n_dims;        // rotated elements of a head
-    uint q_ld, k_ld, v_ld;          // widths of the values that contain them as columns
-    uint q_first, k_first, v_first; // columns of their first heads in these values
+    uint q_ld, k_ld, v_ld;          // widths of the values that contain the heads as columns
+    uint q_first, k_first, v_first; // columns of the first heads of q, k and v in these values
     uint y_ld;
     float q_eps, k_eps; // epsilons of the norms
     uint group;         // the group of state

@@ -38,7 +38,8 @@ LANES_REDUCE(lanes_min, uint, min(a, b))
 
 shared float team_shared[64];
 
-// Reduces over at most 64 subgroups. The first barrier waits until all have read the previous result.
+// Reduces over at most 64 subgroups. The first barrier waits until all invocations have read the
+// previous result.
 #define TEAM_REDUCE(name, within, operation)                                                       \
     float name(float x)                                                                            \
     {                                                                                              \

@@ -2,7 +2,8 @@
 #ifndef WEIGHT_GLSL
 #define WEIGHT_GLSL
 
-// Reads weights in the format of the kernel, whose file (formats/*.glsl) the build includes as "format.glsl".
+// Reads weights in the format for which the kernel is compiled. The build includes the file of this format
+// (formats/*.glsl) as "format.glsl".
 //
 // The layouts are those of libinfer/quant/block*.h and libinfer/backend/joined.h. A file defines, once for all kernels:
 //
@@ -12,7 +13,7 @@
 //                             multiple of 16
 //   chunks                    what kernels for few rows multiply at once, as matmul/chunk.glsl describes
 //
-// A format for which separate code for each of these would gain nothing defines only read_codes(), and includes
+// If separate code for each of these would gain nothing, the file defines only read_codes(), and includes
 // formats/parts/codes.glsl, which makes the others from read_codes().
 //
 // The including file declares IN_U4(0, w) and defines texel(second, i), which reads 16 bytes of the first or the

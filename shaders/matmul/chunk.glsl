@@ -10,7 +10,8 @@
 //
 //   read_head(second, at)         what all chunks of the block at byte @at need
 //   read_chunk(second, h, at, c)  chunk c of that block
-//   chunk_quad(c), QUAD_OFFSET(j) the sum is the place of quad j of chunk c: the number of the quad of x in the block
+//   chunk_quad(c), QUAD_OFFSET(j) quad j of chunk c is multiplied by quad chunk_quad(c) + QUAD_OFFSET(j) of x,
+//                                 counted from the beginning of the block
 //   quad(chunk, j)                quad j as floats, still to be multiplied by QUAD_UNIT
 //   scaled(chunk, s, dot, plain)  sum s of the products of w and x. @dot: of the bytes of w and x; @plain: sum of x
 //   chunk.words, DOT_UNIT         formats with blocks: quad j as 4 signed bytes; the factor of their products

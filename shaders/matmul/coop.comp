@@ -120,7 +120,7 @@ void write_step(uint i_half, const f16vec4 some_w[n_fours], const uvec4 some_x[n
 }
 
 // Writes the fragment of y that begins at row @m and column @n, and that the subgroup has stored in its part of
-// shared memory. It is not specified which elements of a fragment a lane has.
+// shared memory. The extension does not specify which elements of a fragment a lane has.
 void finish_part(uint m, uint n, uint M)
 {
     const uint part = gl_SubgroupID * n_matrices * FRAGMENT * FRAGMENT;
@@ -141,8 +141,8 @@ void finish_part(uint m, uint n, uint M)
 
 // Compilers keep an array of cooperative matrices in registers only if all of its indices are constants. In a
 // loop that contains a loop of unknown length, the index of the outer loop is not a constant, even if the outer
-// loop is to be unrolled. Therefore the loops over sums are macros.
-// Some drivers end the process if an index is too large, even in code that is never reached.
+// loop is marked to be unrolled. Therefore the loops over sums are macros. Some drivers end the process if an
+// index is too large, even in code that is never reached.
 #define SUM(i, j)    (((i) * w_frags + (j)) % (x_frags * w_frags))
 #define FOR_4(macro) macro(0) macro(1) macro(2) macro(3)
 #define CLEAR(i, j)                                                                                \

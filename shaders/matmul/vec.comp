@@ -4,11 +4,12 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
-// Computes y = x · wᵀ for few rows of x: each subgroup has some rows of w, whose chunks its lanes share.
+// Computes y = x · wᵀ for few rows of x. Each subgroup has some rows of w, and its lanes divide the
+// chunks of these rows among them.
 //
 // Neighboring lanes read neighboring chunks, so that memory is read in order. A workgroup has
-// `groups` times `columns` rows of w, whatever the size of its subgroups; it must not be smaller
-// than a subgroup. The order of sums depends on the size of subgroups, and not on the tile.
+// `groups` times `columns` rows of w, whatever the size of its subgroups. The workgroup must not be
+// smaller than a subgroup. The order of sums depends on the size of subgroups, and not on the tile.
 // Workgroups: x counts sets of `groups` times `columns` rows of w, which give columns of y; y
 // counts tiles of rows of x.
 

@@ -246,8 +246,8 @@ static uint64_t begin_group(struct kv_store *store, const struct batch_seq *seq,
     return sum;
 }
 
-/* Stores the token of a row in a group, and returns what the group then contributes. @sum: what it
- * contributed to the row before. */
+/* Stores the token of a row in a group, and returns what the group then contributes. @sum: what the
+ * group contributed to the previous row. */
 static uint64_t take_token(struct kv_store *store, const struct batch_seq *seq, uint32_t i_group,
                            const struct null_row *row, uint64_t sum)
 {
@@ -321,7 +321,7 @@ static bool is_lost(struct null_backend *nb, bool doomed)
     return true;
 }
 
-/* Inserts a value into the sorted list, behind all equal values. */
+/* Inserts a value into the sorted list, after all equal values. */
 static void insert_top(struct top_row *top, int32_t id, float value)
 {
     uint32_t at = top->n < top->n_wanted ? top->n++ : top->n - 1;

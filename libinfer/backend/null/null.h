@@ -8,7 +8,7 @@
  * and of the tokens that the row's sequence has in the KV store, read through its block table. So
  * the logits are wrong if a row is at a wrong position, if another sequence wrote to a block, if a
  * copy is missing, or if data of a lost device are used. With several groups of state, each group
- * holds the tokens in its own way, and the logits are wrong if one of them is wrong.
+ * holds the tokens in its own way, and the logits are wrong if the data of one group are wrong.
  */
 
 #include "backend/backend.h"

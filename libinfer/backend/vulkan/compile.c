@@ -340,7 +340,7 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
         uint64_t bytes;
 
         if ((n->op != GRAPH_MATMUL && n->op != GRAPH_EMBED) || n->w.experts ||
-            n->w.planes[WEIGHT_SCALES]) /* a gather holds it */
+            n->w.planes[WEIGHT_SCALES]) /* the weight has a gather */
             continue;
         if (!dtype_row_bytes(n->w.dtype, n->w.cols, &bytes))
             return -EINVAL;
@@ -354,7 +354,8 @@ static int collect_weights(struct plan *plan, const struct graph *g, uint64_t ma
     return 0;
 }
 
-/* Returns the first feature of the node that Vulkan devices do not compute; NULL: there is none. */
+/* Returns the first feature of the node that Vulkan devices do not support, or NULL if there is
+ * none. */
 static const char *refused_part(const struct graph_node *n)
 {
     if (n->op == GRAPH_LAYER_NORM || n->op == GRAPH_ACT || n->op == GRAPH_POOL)

@@ -76,7 +76,7 @@ int emit_blend(struct emit *e, const struct graph_node *n, graph_ref dst, enum v
     return 0;
 }
 
-/* Adds pairs, turns, factors and order to the constants. */
+/* Adds the pairs, the turns (cos and sin), the factors and the order of @p to the constants. */
 static int turn_consts(struct emit *e, const struct turn_params *p, struct vkb_dispatch *d)
 {
     const uint64_t n = (uint64_t)p->n_rounds * p->width;
@@ -123,7 +123,7 @@ int emit_turn(struct emit *e, const struct graph_node *n, graph_ref dst, enum vk
     d = emit_add(e, class, &choice, &push, sizeof(push));
     if (!d)
         return -ENOMEM;
-    /* All classes of steps use the constants of the first. */
+    /* All classes of steps use the constants that were added for the first class. */
     if (e->turned != n && turn_consts(e, p, d) < 0)
         return -ENOMEM;
     if (e->turned == n)

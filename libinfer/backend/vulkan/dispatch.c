@@ -360,7 +360,8 @@ static int emit_elem(struct emit *e, const char *name, const struct graph_node *
     return 0;
 }
 
-/* Emits one part, whose columns begin at column *@at of the result, and moves *@at behind them. */
+/* Emits one part, whose columns begin at column *@at of the result, and moves *@at to the end of
+ * these columns. */
 static int emit_cols_part(struct emit *e, const struct graph_node *n, graph_ref dst,
                           uint32_t i_part, uint32_t *at, enum vkb_class class)
 {

@@ -6,7 +6,7 @@
 
 #include "backend/vulkan/program.h"
 
-#define SLOT_GRID 7u /* of kernels that read weights: what emit_grid() binds */
+#define SLOT_GRID 7u /* the slot of what emit_grid() binds, in kernels that read weights */
 
 struct emit {
     struct plan *plan;
@@ -64,7 +64,7 @@ bool emit_can_glu(const struct emit *e, const struct weight *w, const struct wei
 int emit_matmul(struct emit *e, const struct emit_product *p);
 int emit_heads(struct emit *e, const struct emit_heads *h);
 int emit_attention(struct emit *e, const struct graph_node *n, graph_ref dst);
-/* With @only_products, only products read @dst. */
+/* @only_products says that only products read @dst. */
 int emit_norm(struct emit *e, const struct graph_node *n, graph_ref src, graph_ref dst, bool gather,
               bool only_products);
 /* Emits a node that is neither a product nor attention nor a norm. */
@@ -91,14 +91,15 @@ uint32_t emit_per_range(const struct emit *e, const struct vkb_kernel *kernel, u
                         uint32_t unit);
 /* dispatch-weights.c: returns the number format that @w has on the device. */
 enum inf_dtype emit_dtype(const struct weight *w);
-/* Finds out where the device has a weight. -EINVAL if its size is not computable. */
+/* Finds out where the device has a weight. Also returns -EINVAL if the size of the weight cannot be
+ * computed. */
 int emit_place(struct plan *plan, const struct weight *w, struct emit_place *ret);
 /* Binds @size bytes of a weight, from its byte @offset on. */
 struct vkb_bind emit_weight(const struct weight *w, const struct emit_place *p, uint64_t offset,
                             uint64_t size, uint32_t push_at);
 /* Binds the grid of a number format (quant/grid.h), or the table of @w (backend/joined.h), which
  * becomes constants of the plan. @dtype: the format of @w on the device. In other formats *ret_bind
- * is empty. -ENOMEM. */
+ * is empty. Returns 0 or -ENOMEM. */
 int emit_grid(struct emit *e, const struct weight *w, enum inf_dtype dtype,
               struct vkb_bind *ret_bind);
 /* Notes that the list of @class packs @src now, and returns the buffer of packed rows. */

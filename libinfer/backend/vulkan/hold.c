@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holds a device open, and fills the cache with compiled kernels: those that models usually need.
+ * Holds a device open, and fills the cache with the compiled kernels that models usually need.
  *
  * All users of Vulkan in the process share one instance. While one of them holds this instance,
  * drivers stay loaded, so opening a device loads nothing.

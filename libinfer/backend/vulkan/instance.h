@@ -75,7 +75,8 @@ struct vkb_instance {
 };
 
 /* Returns the instance of this process, which all users share by reference count. Any thread may
- * call this function. -EOPNOTSUPP with the reason: there is no loader, no driver or no device. */
+ * call this function. Returns -EOPNOTSUPP with the reason if there is no loader, no driver or no
+ * device. */
 int vkb_instance_new(struct vkb_instance **ret_instance, struct inf_err *reterr);
 struct vkb_instance *vkb_instance_free(struct vkb_instance *in);
 DEFINE_CLEANUP(struct vkb_instance *, vkb_instance_free);
@@ -85,5 +86,5 @@ DEFINE_CLEANUP(struct vkb_instance *, vkb_instance_free);
  * (VK_EXT_memory_budget), sets both to the size. */
 void vkb_memory(const struct vkb_instance *in, const struct vkb_device_info *info,
                 uint64_t *ret_total, uint64_t *ret_free);
-/* Returns whether the device has the extension; false also if the query fails. */
+/* Returns whether the device has the extension, and false if the query fails. */
 bool vkb_has_extension(const struct vkb_instance *in, VkPhysicalDevice device, const char *name);

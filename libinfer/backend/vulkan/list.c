@@ -43,7 +43,7 @@ static void fill_row(const struct vkb_instance *in, uint32_t i, struct device_ro
     info->host_import = caps->host_import && caps->unified;
     vkb_memory(in, device, &info->memory_total, &info->memory_free);
     info->memory_total = MAX(info->memory_total, caps->heap_size);
-    /* Without VK_EXT_memory_budget the number would be a guess. */
+    /* Without VK_EXT_memory_budget the number of free bytes would be a guess. */
     if (!caps->memory_budget)
         info->memory_free = 0;
 }

@@ -104,10 +104,12 @@ struct vkb_instance_fns {
     PFN_vkVoidFunction GetPhysicalDeviceCooperativeMatrixPropertiesKHR;
 };
 
-/* Opens the loader. Close *ret_lib with vkb_loader_close(). -EOPNOTSUPP: there is no loader. */
+/* Opens the loader. The caller closes *ret_lib with vkb_loader_close(). Returns 0, or -EOPNOTSUPP
+ * if there is no loader. */
 int vkb_loader_open(void **ret_lib, struct vkb_global_fns *ret_fn, struct inf_err *reterr);
 void vkb_loader_close(void *lib);
-/* Look up the functions. -EOPNOTSUPP: a function of Vulkan 1.2 is missing. */
+/* These functions look up the functions of Vulkan. They return 0, or -EOPNOTSUPP if a function of
+ * Vulkan 1.2 is missing. */
 int vkb_loader_instance_fns(const struct vkb_global_fns *global, VkInstance instance,
                             struct vkb_instance_fns *ret_fn, struct inf_err *reterr);
 int vkb_loader_device_fns(const struct vkb_instance_fns *instance, VkDevice device,

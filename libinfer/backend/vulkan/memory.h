@@ -29,11 +29,11 @@ struct vkb_buffer {
     VkDeviceMemory imported;
 };
 
-/* Creates a buffer, whose content is undefined. -ENOMEM with the reason. */
+/* Creates a buffer, whose content is undefined. Returns 0, or -ENOMEM with the reason. */
 int vkb_buffer_new(struct vkb_device *dev, enum vkb_place place, uint64_t size,
                    struct vkb_buffer *ret_buffer, struct inf_err *reterr);
 /* Imports the pages that hold @size bytes at @ptr, read-only. *ret_offset is the offset of @ptr in
- * the buffer. -EOPNOTSUPP: the device cannot import these pages. */
+ * the buffer. Returns 0, or -EOPNOTSUPP if the device cannot import these pages. */
 int vkb_buffer_import(struct vkb_device *dev, const void *ptr, uint64_t size,
                       struct vkb_buffer *ret_buffer, uint64_t *ret_offset);
 /* Frees a buffer. Does nothing with a zeroed buffer. */

@@ -5,7 +5,8 @@
  * Devices that read texels faster than storage buffers (vkb_caps.texel), which are software
  * devices, use attention/lanes for single rows and for tiles of more rows, with the same bits. GPUs
  * use attention/row and attention/tiles, whose sums have different orders; GPUs with matrix units
- * use attention/coop instead of attention/tiles. Devices that can use neither have attention/ref.
+ * use attention/coop instead of attention/tiles. Devices that can use none of these kernels use
+ * attention/ref.
  */
 #include "backend/vulkan/kernels.h"
 #include "backend/vulkan/push.h"

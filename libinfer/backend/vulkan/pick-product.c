@@ -49,7 +49,8 @@ static bool pick_rows(const struct vkb_caps *caps, const struct vkb_product *p,
 
 /* Selects matmul/vecdot or matmul/vec. For a single row of x, a subgroup multiplies one row of
  * weights at a time, so that small matrices have work for many subgroups; for more rows of x, it
- * multiplies 2 rows of weights at a time. A workgroup multiplies 4 times as many. */
+ * multiplies 2 rows of weights at a time. A workgroup multiplies 4 times as many rows of
+ * weights. */
 static bool pick_vec(const struct vkb_caps *caps, const struct vkb_product *p, enum vkb_class class,
                      struct vkb_choice *c)
 {

@@ -239,7 +239,7 @@ int vkb_pipeline_add(struct vkb_device *dev, const struct vkb_choice *choice,
     return 0;
 }
 
-/* The entries that threads compile: each takes the next one. */
+/* The entries that threads compile: each thread takes the next entry. */
 struct entry_queue {
     struct vkb_device *dev;
     struct entry **entries;

@@ -19,11 +19,12 @@ struct vkb_choice; /* kernels.h */
 int vkb_pipelines_new(struct vkb_device *dev, const char *cache_dir,
                       struct vkb_pipelines **ret_pipelines, struct inf_err *reterr);
 void vkb_pipelines_free(struct vkb_device *dev, struct vkb_pipelines *p);
-/* Adds a pipeline to those that vkb_pipelines_compile() compiles, unless it exists. -ENOMEM. */
+/* Adds a pipeline to those that vkb_pipelines_compile() compiles, unless it exists. Returns 0 or
+ * -ENOMEM. */
 int vkb_pipeline_add(struct vkb_device *dev, const struct vkb_choice *choice,
                      struct inf_err *reterr);
-/* Compiles all pipelines that were added, on several threads if the device is not software. Reports
- * one error if some fail; those are forgotten, and can be added again. */
+/* Compiles all pipelines that were added, on several threads if the device is not software. If some
+ * fail, reports one of the errors. The failed pipelines are removed, and can be added again. */
 int vkb_pipelines_compile(struct vkb_device *dev, struct inf_err *reterr);
 /* Returns a compiled pipeline, which the device owns; NULL: it was not compiled. */
 VkPipeline vkb_pipeline_find(const struct vkb_device *dev, const struct vkb_choice *choice);

@@ -99,7 +99,7 @@ struct vkb_list {
     double usec_per_work; /* decaying average of measurements; 0: not measured yet */
 };
 
-/* Matrices of experts that lie apart in the host's memory, or a weight with planes
+/* Matrices of experts that are not contiguous in the host's memory, or a weight with planes
  * (graph/weight.h), which becomes blocks (backend/joined.h). The device has the matrices in one
  * buffer, at distances of `stride` bytes. */
 struct vkb_gather {
@@ -204,11 +204,11 @@ int vkb_order(const struct graph *g, struct arena *arena, struct graph **ret_gra
 /* Makes the part of a plan that needs no open device. */
 int vkb_compile(struct plan *plan, const struct graph *g, struct inf_err *reterr);
 void vkb_plan_done(struct plan *plan);
-/* Adds a small weight to the constants, as floats: all rows, of all experts. *ret_bind refers to
- * it. A weight without data gives an empty binding. -ENOMEM. */
+/* Adds a small weight, with all rows of all experts, to the constants, as floats. *ret_bind refers
+ * to it. A weight without data gives an empty binding. Returns 0 or -ENOMEM. */
 int vkb_const_add(struct plan *plan, const struct weight *w, struct vkb_bind *ret_bind);
-/* Adds @n floats to the constants. *ret_floats is valid until the next constants are added.
- * -ENOMEM. */
+/* Adds @n floats to the constants. *ret_floats is valid until the next constants are added. Returns
+ * 0 or -ENOMEM. */
 int vkb_const_floats(struct plan *plan, uint64_t n, float **ret_floats, struct vkb_bind *ret_bind);
 
 /* plan-create.c */

@@ -77,9 +77,9 @@ struct push_embed {
 };
 
 /* elem/add, scale, cap, rows, glu: x is in slot 2, the other operand in 5, y in 3. An invocation
- * computes 4 columns of one row: groups are (columns, rows). Operands may be the same. scale with
- * COLUMNS has factors (floats) in slot 5. For level and peaks, a workgroup computes a row: groups
- * (1, rows). */
+ * computes 4 columns of one row: groups are (columns, rows). Operands may be the same buffer. scale
+ * with COLUMNS has factors (floats) in slot 5. For level and peaks, a workgroup computes a row:
+ * groups (1, rows). */
 struct push_elem {
     uint32_t width;
     uint32_t rows_kept; /* 1: as many rows as requested logits */
@@ -240,8 +240,8 @@ enum {
  * for HEADS of the heads of one KV head, at most 32 queries in all. Subgroups must have at least 4
  * lanes. Shared memory: 24 KiB. Groups (n_kv_heads × ⌈heads of a KV head / HEADS⌉, tiles).
  *
- * coop is tiles for GPUs with matrix units: a subgroup has LANES lanes and 16 queries, and a block
- * of the context has TOKENS tokens. merge is for tiles of one row; groups (columns of y, tiles).
+ * coop replaces tiles on GPUs with matrix units. A subgroup has LANES lanes and 16 queries, and a
+ * block of context has TOKENS tokens. merge is for tiles of one row; groups (columns of y, tiles).
  */
 struct push_attention {
     uint32_t n_heads, n_kv_heads, head_dim;

@@ -24,14 +24,14 @@ struct vkb_weights {
     uint32_t n, cap;
 };
 
-/* Adds a weight. This function must be called before vkb_weights_join(). -ENOMEM. */
+/* Adds a weight. This function must be called before vkb_weights_join(). Returns 0 or -ENOMEM. */
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size);
 /* Joins the added weights into regions of at most @max_size bytes. A region is larger only if a
  * single weight is larger. */
 void vkb_weights_join(struct vkb_weights *w, uint64_t max_size);
 void vkb_weights_done(struct vkb_weights *w);
 
-/* Loads all regions onto the device. -ENOMEM with the reason, -ENODEV. */
+/* Loads all regions onto the device. Returns 0, -ENOMEM with the reason, or -ENODEV. */
 int vkb_weights_load(struct vkb_device *dev, struct vkb_weights *w, struct vkb_ring *ring,
                      struct inf_err *reterr);
 void vkb_weights_unload(struct vkb_device *dev, struct vkb_weights *w);

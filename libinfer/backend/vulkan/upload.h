@@ -20,7 +20,7 @@ struct vkb_ring {
     uint32_t next;
 };
 
-/* Creates a ring. -ENOMEM. A zeroed ring is valid and empty. */
+/* Creates a ring. Returns 0 or -ENOMEM. A zeroed ring is valid and empty. */
 int vkb_ring_init(struct vkb_device *dev, struct vkb_ring *ring, struct inf_err *reterr);
 /* Waits for the copies in progress and frees the ring. */
 void vkb_ring_done(struct vkb_device *dev, struct vkb_ring *ring);

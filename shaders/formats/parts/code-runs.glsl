@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Makes single elements and runs from read_codes(), which returns 16 weights. Formats whose weights have offsets (low)
-// define HAS_LOW before.
+// define HAS_LOW before they include this file.
 
 // 16 weights w = scale × q - low, where q are signed bytes in the order of columns. low is 0 without HAS_LOW.
 struct codes {
@@ -40,7 +40,7 @@ vec4[4] read_run(bool second, uint at, uint k)
     return run;
 }
 
-// What several formats do with the bytes of words:
+// Operations of several formats on the bytes of words:
 
 // Returns q - n for bytes q, which are at most 127. @n: at most 128.
 uvec4 bytes_less(uvec4 q, uint n)

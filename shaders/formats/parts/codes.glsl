@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes all parts of a format from read_codes(). The format defines SUMS before: 1 if the two halves of a chunk of 32
-// weights have the same scale, else 2.
+// Makes all parts of a format from read_codes(). The format defines SUMS before it includes this file: 1 if the two
+// halves of a chunk of 32 weights have the same scale, else 2.
 
 #include "formats/parts/code-runs.glsl"
 #include "formats/parts/whole.glsl"

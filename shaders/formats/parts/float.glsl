@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads chunks of floats. Chunks have 64 bytes where each lane has a row of its own. Elsewhere they have 16 bytes, so
-// that neighboring lanes read contiguous memory. A format defines quad(), and FLOAT_OF(word): the float in the low
-// bits of a word.
+// Reads chunks of floats. With TEXEL each lane reads a row of its own, in chunks of 64 bytes. Without TEXEL chunks
+// have 16 bytes, so that neighboring lanes read contiguous memory. A format defines quad(), and FLOAT_OF(word): the
+// float in the low bits of a word.
 
 #ifdef TEXEL
 #define CHUNK_WORDS 16

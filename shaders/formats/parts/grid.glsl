@@ -19,13 +19,14 @@ uint grid_four(uint i)
     return grid(i / 4)[i & 3];
 }
 
-// Returns the 8 signs of which @seven, in the low bits, are the first 7: their number is even.
+// Returns 8 signs. The first 7 are the low bits of @seven, and the eighth makes the number of set
+// signs even.
 uint all_signs(uint seven)
 {
     return (seven & 127) | (bitCount(seven & 127) & 1) << 7;
 }
 
-// Returns 4 bytes, which are at least 1, with the signs in bits 0 … 3 of @signs.
+// Returns 4 bytes, negated where bits 0 … 3 of @signs are set. The bytes are at least 1.
 uint with_signs(uint magnitudes, uint signs)
 {
     const uint negative = spread_bits(signs);

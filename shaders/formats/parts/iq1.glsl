@@ -4,8 +4,8 @@
 
 #include "formats/parts/grid.glsl"
 
-// Returns 8 × (v ± 1/8) for 8 weights. @low: the low 8 bits of the index. @high: its other 3 bits, and bit 3: 1/8 is
-// subtracted.
+// Returns 8 × (v ± 1/8) for 8 weights. @low: the low 8 bits of the index. @high: the other 3 bits of the index; if
+// bit 3 is set, 1/8 is subtracted.
 uvec2 iq1_eighths(uint low, uint high)
 {
     const uvec2 point = grid_eight((low & 255) | (high & 7) << 8); // 8 v + 10

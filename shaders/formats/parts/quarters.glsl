@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Reads chunks of Q2_K, Q3_K and Q6_K, which have 16 groups of 16 weights. A chunk has 64 weights, 16 from each quarter
-// of half a block. The quarters share bytes of bits. A format defines struct head and struct chunk, read_head(),
-// read_chunk() and scaled().
+// of half a block. The bits of different quarters are in the same bytes. A format defines struct head and struct chunk,
+// read_head(), read_chunk() and scaled().
 
 #define CHUNKS 4
 #define QUADS 16

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// For formats whose rows are whole chunks.
+// Defines single() for formats whose rows are whole chunks. It is never called for these formats.
 
 float single(bool second, uint at, uint k)
 {

@@ -10,10 +10,10 @@
 /* Ranges of memory that are prefetched in turn. */
 #define ATTN_RANGES 4u
 
-/* Prefetches the cache lines of turn @i; each turn prefetches @n_bytes of the @size bytes at
- * @ahead. Memory answers requests for several ranges of addresses faster than requests for one
- * range, so the turns go around ATTN_RANGES ranges. The lines go to the second-level cache: a core
- * has more buffers for requests there than in the first level. */
+/* Does step @i of the prefetches: each step prefetches @n_bytes of the @size bytes at @ahead.
+ * Memory answers requests for several ranges of addresses faster than requests for one range, so
+ * successive steps prefetch from ATTN_RANGES ranges in rotation. The lines go to the second-level
+ * cache, because a core has more buffers for requests there than in the first level. */
 ALWAYS_INLINE void turn_prefetch(const void *ahead, size_t size, size_t i, const size_t n_bytes)
 {
     const char *p =

@@ -6,10 +6,10 @@
  * The K or V of a head in a block is stored in the order in which a tile of the second factor is
  * loaded: pairs of elements (keys) or of tokens (values), 16 columns side by side. matmul-amx.c
  * describes the order of a tile's sums. Tiles are configured for the number of rows that they hold,
- * so the bits of a row do not depend on the number of rows. Rows are multiplied by the values
- * together only if they see the same range of tokens. If the range does not begin or end at the
- * edge of a tile, the tile's tokens outside the range count as zeros, and so do their weights. Head
- * sizes that are not whole tiles, and all other formats, use vector kernels.
+ * so the bits of a row do not depend on the number of rows. Rows of weights are multiplied by the
+ * values together only if they all see the same range of tokens. If the range does not begin or end
+ * at the edge of a tile, the tile's tokens outside the range count as zeros, and so do their
+ * weights. Head sizes that are not whole tiles, and all other formats, use vector kernels.
  */
 #include "backend/cpu/simd/simd-avx512.h"
 
@@ -25,7 +25,7 @@
 
 #include "backend/cpu/attn/attn-split-amx.h"
 
-#define TILE_PAIRS 16u /* pairs in a row: 32 numbers, 64 bytes */
+#define TILE_PAIRS 16u /* pairs in a row of a tile: 32 numbers, 64 bytes */
 
 static bool whole_tiles(const struct attn_args *args)
 {
@@ -44,8 +44,8 @@ struct step {
     bool adds;
     const void *ahead;  /* as in struct attn_args */
     size_t size;        /* bytes at `ahead` */
-    uint32_t i_pair;    /* the pair of the block with which b begins */
-    uint32_t all_pairs; /* of the block */
+    uint32_t i_pair;    /* b begins with this pair of the block */
+    uint32_t all_pairs; /* pairs of the block */
 };
 
 ALWAYS_INLINE void *line_at(const void *p, size_t ld, uint32_t n)
@@ -113,8 +113,8 @@ ALWAYS_INLINE void step_16_16(const struct step *s)
     _tile_stored(0, s->c, s->ldc);
 }
 
-/* Prefetches a quarter of the lines, quarter @part (0 … 3), while step @k is computed for the four
- * tiles of columns from column @j on. */
+/* Prefetches quarter @part (0 … 3) of the lines that belong to step @k for the four tiles of
+ * columns from column @j on. */
 ALWAYS_INLINE void few_prefetch(const struct step *s, uint32_t k, uint32_t j, uint32_t part)
 {
     const size_t turn = (size_t)j / 64 * s->all_pairs + s->i_pair + k + part * 4;
@@ -233,8 +233,8 @@ static void scores_tiles(const struct attn_args *args)
     _tile_release();
 }
 
-/* Multiplies by the values of the tokens @t … @t + 31. Tokens outside @range may hold anything and
- * count as zeros. */
+/* Multiplies weights by the values of the tokens @t … @t + 31. Tokens outside @range may hold
+ * anything and count as zeros. */
 static void multiply_edge(const struct attn_args *args, struct step s, uint32_t n_rows,
                           const struct attn_range *range, uint32_t t)
 {

@@ -9,7 +9,7 @@
 #define UNPACK_MAX  8192u
 
 /* Converts the block of @args to floats in @to, and sets *ret_args to arguments that refer to these
- * floats. Returns false if the block is to be multiplied as it is stored. */
+ * floats. Returns false if the caller should multiply the block as it is stored. */
 static bool half_unpack(const struct attn_args *args, float to[UNPACK_MAX],
                         struct attn_args *ret_args)
 {

@@ -58,9 +58,9 @@ ALWAYS_INLINE void rotate_far(float *x, uint32_t n, uint32_t stride)
 }
 
 /* Does the steps of the rotation in which the elements of a pair are at most VF_N apart, for two
- * neighboring vectors. Each step interleaves its sums and differences. The pairs of the next step
- * are half as far apart; after the interleaving, the two elements of each such pair are at equal
- * places of the two vectors. */
+ * neighboring vectors. Each step interleaves its sums and differences. In the next step, the
+ * distance between the elements of a pair is halved; after the interleaving, the two elements of
+ * each pair of the next step are at equal places of the two vectors. */
 ALWAYS_INLINE void rotate_near(float *x, vf factor)
 {
     vf a = vf_load(x), b = vf_load(x + VF_N);

@@ -11,7 +11,7 @@
 #include "backend/cpu/attn/attn.h"
 #include "core/half.h"
 
-/* The smallest magnitudes of the next larger level: the middles between levels. */
+/* The borders between the four magnitudes of levels: the middles between neighbors. */
 #define Q3_BORDERS                                                                                 \
     {                                                                                              \
         29.5f, 62.0f, 103.0f                                                                       \
@@ -27,8 +27,8 @@ static inline uint8_t q3_nearest(float x)
     return x < 0 ? 3 - n : 4 + n;
 }
 
-/* Returns the scale with which the codes of the run @x, for the scale @scale, have the least mean
- * squared error. */
+/* Chooses the codes of the run @x with the scale @scale. Returns the scale with which these codes
+ * have the least mean squared error. */
 static inline float q3_fit(const float *x, float scale)
 {
     static const int8_t levels[8] = CODEC_Q3_LEVELS;
@@ -45,8 +45,8 @@ static inline float q3_fit(const float *x, float scale)
     return sum / (float)squares;
 }
 
-/* Returns the scale of the run @x as it is stored: NaN if it is not finite. The largest level is
- * 2.152 standard deviations of a normal distribution. */
+/* Returns the scale of the run @x as it is stored, or NaN if the scale is not finite. The largest
+ * level is 2.152 standard deviations of a normal distribution. */
 static inline float q3_scale(const float *x)
 {
     float sum = 0, scale;

@@ -6,7 +6,7 @@
  *
  * The dot instructions multiply unsigned bytes by signed bytes. For scores the keys are the
  * unsigned factor: 128 is added to each element, and 128 × the sum of the query's elements is
- * subtracted from the product. For results the weights of attention are the unsigned factor: they
+ * subtracted from the product. For results, the weights of attention are the unsigned factor: they
  * are positive numbers of 16 bits, whose high and low bytes are multiplied one after the other.
  * Sums over 32 elements of a key, or over the tokens of a block, are exact. Codes of Q4_0 and Q3_0
  * are converted to levels when they are loaded.
@@ -53,7 +53,8 @@ ALWAYS_INLINE vi q4_levels(int offset)
     return vi_table(sums);
 }
 
-/* Returns the 8 levels of Q3_0, each plus @offset, twice: the fourth bit of an index is ignored. */
+/* Returns the 8 levels of Q3_0, each plus @offset, twice, so that the fourth bit of an index has no
+ * effect. */
 ALWAYS_INLINE vi q3_levels(int offset)
 {
     static const int8_t levels[8] = CODEC_Q3_LEVELS;
@@ -71,7 +72,8 @@ ALWAYS_INLINE vi q8_levels(enum codec codec, int offset)
 }
 
 /* Returns the codes of the elements @c … of a run of Q3_0 (quant/codec.h), whose byte i is in the
- * vector at @p + i × @step. In the codes of elements before 96 the fourth bit is to be ignored. */
+ * vector at @p + i × @step. The caller must ignore the fourth bit of the codes of elements before
+ * 96. */
 ALWAYS_INLINE vi q3_codes(const void *p, size_t step, uint32_t c)
 {
     static const int8_t bits[3][16] = {{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1},
@@ -93,7 +95,7 @@ ALWAYS_INLINE vi q3_codes(const void *p, size_t step, uint32_t c)
     return sum;
 }
 
-/* Returns the blocks of 32 elements that share a scale. */
+/* Returns the number of blocks of 32 elements that share a scale. */
 ALWAYS_INLINE uint32_t q8_blocks_of_scale(enum codec codec)
 {
     return codec == CODEC_Q3_0 ? CODEC_Q3_RUN / ATTN_Q8_BLOCK : 1;
@@ -155,8 +157,8 @@ ALWAYS_INLINE void q8_load_keys(vi key[4], const struct attn_args *args, uint32_
     }
 }
 
-/* Prefetches the bytes behind args->ahead that correspond to those of q8_load_keys(). Bytes of Q3_0
- * that hold several elements are prefetched with the first. */
+/* Prefetches the bytes from args->ahead on that correspond to those of q8_load_keys(). A byte of
+ * Q3_0 that holds several elements is prefetched with the first of them. */
 ALWAYS_INLINE void q8_prefetch_keys(const struct attn_args *args, uint32_t k, uint32_t n,
                                     const uint32_t nr, enum codec codec)
 {

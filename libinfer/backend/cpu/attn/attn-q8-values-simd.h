@@ -71,8 +71,8 @@ ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *
 
 /* Adds weights × V to the results of mr rows, for two vectors of elements and the tokens @begin …
  * @end - 1. The two vectors start at the elements @d and @d + VF_N, but in Q4_0 at @d and @d + 16,
- * because the bytes of column @column hold the levels of both. In Q3_0 @column is the first of the
- * run of @d. */
+ * because the bytes of column @column hold the levels of both. In Q3_0, @column is the first column
+ * of the run to which element @d belongs. */
 ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_weights *w,
                                  uint32_t m, uint32_t d, uint32_t column, uint32_t begin,
                                  uint32_t end, const uint32_t mr, enum codec codec)

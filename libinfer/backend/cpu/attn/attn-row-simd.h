@@ -67,7 +67,8 @@ static float softmax(float *s, uint32_t n, float *max, float *sum)
 
     *max = row_max(s, n, old);
     m = vf_set1(*max);
-    /* exp(-∞) is 0. Computing it would be slow: the power of two in vf_exp() is subnormal. */
+    /* exp(-∞) is 0. Computing it would be slow, because the power of two in vf_exp() would be
+     * subnormal. */
     if (*max != old)
         factor = old == -INFINITY ? 0 : exp_of(old - *max);
 #pragma GCC unroll 4

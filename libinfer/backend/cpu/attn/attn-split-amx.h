@@ -3,8 +3,8 @@
 /* Computes the scores and values of attention with split F16. Include it after attn-split-tiles.h.
  */
 
-/* Keys that are split together: SPLIT_COLS tiles of tokens × SPLIT_STEPS steps of elements. For
- * values it is SPLIT_STEPS / 2 steps of tokens × 2 SPLIT_COLS tiles of elements. */
+/* Keys that are split together: SPLIT_COLS tiles of tokens × SPLIT_STEPS steps of elements. Values
+ * that are split together: SPLIT_STEPS / 2 steps of tokens × 2 SPLIT_COLS tiles of elements. */
 #define SPLIT_COLS  4u
 #define SPLIT_STEPS (SPLIT_TILES / SPLIT_COLS)
 
@@ -263,7 +263,8 @@ static void values_split(const struct attn_args *args)
         return;
     }
     tiles.n_rows = 0;
-    /* A weight of 0 does not hide a value that is not finite. */
+    /* A value that is not finite makes sums NaN even if its weight is 0. So rows that see different
+     * tokens are multiplied together only if all values are finite. */
     const bool together = same || all.lo >= all.hi || values_finite(args, all);
 
     for (uint32_t m = 0; m < args->n_rows; m += n) {

@@ -177,9 +177,9 @@ ALWAYS_INLINE void split_one_read(const struct split_product *p, const struct sp
     split_few_store(p, c, 1);
 }
 
-/* Does the same as split_one_read() for four tiles. A quarter of a step is split before each tile
- * of the step before it is multiplied. So the split numbers stay in the first-level cache, and
- * vector units and tiles work at the same time. */
+/* Does the same as split_one_read() for four tiles. Before each of the four tiles of one step is
+ * multiplied, a quarter of the next step is split. So the split numbers stay in the first-level
+ * cache, and vector units and tiles work at the same time. */
 ALWAYS_INLINE void split_four_read(const struct split_product *p, const struct split_source *source,
                                    uint32_t first, uint32_t j)
 {

@@ -28,7 +28,7 @@
 struct split_tiles {
     uint32_t words[SPLIT_TILES][2][TILE_WORDS];
     uint32_t n_cols; /* tiles side by side */
-    uint32_t n_rows; /* for which the tiles are configured */
+    uint32_t n_rows; /* rows for which the tiles are configured */
 } __attribute__((aligned(64)));
 
 /* Splits 16 numbers. The numbers of @x must be 0 or at least SPLIT_TINY. */

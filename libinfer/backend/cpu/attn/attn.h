@@ -76,8 +76,8 @@ struct attn_fns {
     unsigned cpu_flags;
     /* The number of rows that should share a call, if there are that many; 0: any number. */
     uint32_t task_rows;
-    /* Writes x × scale to @q, which has room for head_dim floats, in the form that scores() of the
-     * format multiplies. */
+    /* Writes x × scale to @q in the form that scores() for this format reads. @q has room for
+     * head_dim floats. */
     void (*query[CODEC_N])(float *q, const float *x, float scale, uint32_t head_dim);
     /* s[row][t] = q[row] · K[t] for the tokens of the row's range. May write s for other tokens,
      * too. */
@@ -87,7 +87,8 @@ struct attn_fns {
     void (*values[CODEC_N])(const struct attn_args *args);
     /* Does one softmax step of a row. s[0 … n-1] (n ≥ 1) holds scores, which become exp(s - max'),
      * where max' is the new maximum. Updates *max and sum[ATTN_LANES]. Returns exp(max - max'), by
-     * which earlier results must be multiplied. Start with *max = -INFINITY, sum = {0}. */
+     * which earlier results must be multiplied. The caller starts with *max = -INFINITY, sum =
+     * {0}. */
     float (*softmax)(float *s, uint32_t n, float *max, float *sum);
     /* o = o × a + p × b */
     void (*merge)(float *o, const float *p, float a, float b, uint32_t n);

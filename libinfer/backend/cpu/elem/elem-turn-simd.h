@@ -4,8 +4,8 @@
  * Prepares rows as struct turn_params (graph/params.h) says. elem-simd.h includes this file.
  *
  * The two columns of a pair can be anywhere in their group. Therefore the lanes of a vector are
- * rows: a tile holds one group of columns of VF_N rows, column by column. Few rows are computed
- * without vectors. Both ways give the bits of the reference.
+ * rows: a tile holds one group of columns of VF_N rows, column by column. If there are only a few
+ * rows, they are computed without vectors. Both ways give the same bits as the reference.
  */
 
 /* Below this number of rows, single rows are faster than a tile. */

@@ -25,7 +25,7 @@ struct turn_args {
 };
 
 struct elem_fns {
-    const char *name;   /* the instruction set, "avx512" */
+    const char *name;   /* the instruction set, for example "avx512" */
     unsigned cpu_flags; /* CPU flags that the kernels need */
     /* y = x / sqrt(mean(x²) + eps) × w */
     void (*rms_norm)(float *y, const float *x, const float *w, float eps, uint32_t n);
@@ -59,10 +59,10 @@ struct elem_fns {
     void (*mul)(float *y, const float *a, const float *b, uint32_t n);
     void (*add)(float *y, const float *a, const float *b, uint32_t n);
     void (*scale)(float *y, const float *a, float f, uint32_t n);
-    /* y = y + a × f, rounded once or twice */
+    /* y = y + a × f; the product is not rounded before it is added */
     void (*add_scaled)(float *y, const float *a, float f, uint32_t n);
     /* Prepares rows (struct turn_params). Each product and each sum is rounded to float, so all
-     * instruction sets have the same bits. */
+     * instruction sets give the same bits. */
     void (*turn)(const struct turn_args *args);
     void (*f16_store)(uint16_t *y, const float *x, uint32_t n);
     void (*bf16_store)(uint16_t *y, const float *x, uint32_t n);

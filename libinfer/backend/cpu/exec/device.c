@@ -197,12 +197,12 @@ static const char *cpu_isa(const struct backend *b)
 
 /*
  * Chooses the format of the weights for products of many rows. AMX tiles are the fastest, and more
- * precise than products with input rows in int8. On CPUs without AMX, weights packed as F16, which
- * means blocks of int16 (matmul.h), are the best: they are multiplied twice as fast as floats, and
- * are more precise than bfloat16, which some CPUs multiply slower than floats. With input rows in
- * int8, a third of the error comes from the matrices that compute the values of attention, although
- * these matrices are only a twelfth of a layer's products. Therefore these matrices (@values) do
- * not use int8.
+ * precise than products with input rows in int8. On CPUs without AMX, the best format is weights
+ * packed as F16, which are stored as blocks of int16 (matmul.h). They are multiplied twice as fast
+ * as floats, and are more precise than bfloat16, which some CPUs multiply slower than floats. With
+ * input rows in int8, a third of the error comes from the matrices that compute the values of
+ * attention, although these matrices are only a twelfth of a layer's products. Therefore these
+ * matrices (@values) do not use int8.
  */
 static struct product_format product_format(const struct backend *b, enum inf_dtype dtype,
                                             bool values)

@@ -2,7 +2,7 @@
 /*
  * Computes attention over the paged KV store.
  *
- * A task computes one or several KV heads for some rows (tokens) of one sequence, which form a
+ * A task computes one or several KV heads for some rows (tokens) of one sequence. These rows form a
  * tile. A query row is one query head of one row. All query rows of the task pass over the KV
  * blocks together, with an online softmax, so memory does not grow with the context. Blocks are
  * processed in order, in stretches of ATTN_STRETCH_BLOCKS blocks. Each stretch starts from sums of
@@ -21,7 +21,7 @@
 
 /* The heads of a block are adjacent in memory. If each sequence has one row, a task processes
  * several heads of each block, so that it reads long contiguous pieces of memory. The number of
- * heads per task is limited, so that there remain at least this many pieces of work per thread. */
+ * heads per task is limited, so that at least this many pieces of work per thread remain. */
 #define PIECES_PER_THREAD 8u
 
 /* Describes one task. Query row i belongs to KV head i_head + i / n_q. Query row j < n_q of a KV
@@ -186,7 +186,7 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
 
 /* Returns the memory to prefetch while the values of head @i are read. While the keys of the head
  * were read, an equal number of bytes was prefetched, beginning with the first byte of its values.
- * So prefetching continues that many bytes behind the beginning of the values, and leaves out no
+ * So prefetching continues that many bytes after the beginning of the values, and leaves out no
  * byte, even if keys and values have different sizes. After the last head the keys of the next
  * block follow. Returns NULL after the last of @n_blocks blocks. */
 static const unsigned char *after_values(const struct task *t, uint32_t i, uint32_t i_block,

@@ -10,8 +10,8 @@
  * threads end at about the same time.
  *
  * If there are few rows, each thread prepares the rows for itself, in their original order, and
- * multiplies them one by one. If an expert has several rows, the cache has its weights for all of
- * them but the first.
+ * multiplies them one by one. If an expert has several rows, its weights come from memory for the
+ * first row, and from the cache for the other rows.
  */
 #include "backend/cpu/exec/exec.h"
 
@@ -20,7 +20,7 @@
 
 #include "quant/dtype.h"
 
-/* Describes the slots of a step, sorted by expert. exec_route() makes it. */
+/* Describes the slots of a step, which exec_route() has sorted by expert. */
 struct sorted {
     uint32_t *order;  /* [slots of the step]: the slots in the order of their experts */
     uint32_t *place;  /* [slots of the step]: the place of a slot in `order` */
@@ -181,7 +181,7 @@ void exec_route(const struct exec *x, const struct stage *s, unsigned i_thread)
 struct slots_in {
     unsigned char *act[MATMUL_ACT_N];
     bool sorted;   /* in the order of experts; else as stored */
-    uint32_t step; /* slots that share a prepared row, if the rows are not sorted */
+    uint32_t step; /* number of slots that share a prepared row, if rows are not sorted */
 };
 
 /* Prepares input row @i, and copies it to the places of @n slots from slot @slot on. */

@@ -90,8 +90,9 @@ static void prepare_input(const struct exec *x, const struct stage *s, unsigned 
     workers_barrier(x->cpu->workers);
 }
 
-/* Returns the number of runs of columns that the rows n0 … n1 - 1 of a matrix compute. Packed rows
- * (quant/bitnet.h) compute a run of columns in each quarter of the result. */
+/* Returns the number of runs of adjacent columns that the rows n0 … n1 - 1 of a matrix compute.
+ * Normally there is one run. Packed ternary rows (quant/bitnet.h) compute one run in each quarter
+ * of the result. */
 static uint32_t runs_of(const struct matrix *m)
 {
     return m->quarter > 0 ? 4 : 1;

@@ -5,7 +5,7 @@
  * Each thread computes all rows of a sequence in order, for some of its columns (convolutions) or
  * for some lanes of its heads (delta rules). These parts do not depend on each other, and each has
  * its own part of the state, which is changed in place. So the result of a row does not depend on
- * how the rows are split into steps, or on threads.
+ * how the rows are split into steps, or on the number of threads.
  */
 #include "backend/cpu/exec/exec.h"
 
@@ -41,7 +41,7 @@ static const float *conv_input(const struct conv_piece *p, int64_t i)
     return exec_row(p->x, p->s->src[0], p->seq->i_row + (uint32_t)i) + p->c0;
 }
 
-/* Makes the newest rows of the input the state. */
+/* Copies the newest rows of the input to the state. */
 static void conv_keep(const struct conv_piece *p)
 {
     const uint32_t n_kept = p->s->n_taps - 1;

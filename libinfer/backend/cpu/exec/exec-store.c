@@ -61,7 +61,7 @@ static void store_bf16(const struct slot *s, enum kv_part part, const float *hea
         scatter16(to + (size_t)s->t * 2, half, s->hd, s->bt, 2);
 }
 
-/* Writes the @n_bytes bytes of a token, and its @n_scales scales, which are stored behind the bytes
+/* Writes the @n_bytes bytes of a token, and its @n_scales scales, which are stored after the bytes
  * of all tokens of the block. In values, byte i of a token is stored next to byte i of three other
  * tokens. In keys, four bytes of a token are stored together, next to the corresponding four bytes
  * of the next token. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells a watch (backend.h) the inputs of products.
+ * Passes the inputs of products to a watch (struct product_watch in backend.h).
  *
  * The rows are normalized as exec_prepare_row() normalizes them, but not converted to the format of
- * the kernels. This costs little, because a row is told once but multiplied by all rows of a
- * matrix.
+ * the kernels. This costs little, because the watch receives a row once, while the product
+ * multiplies the row by all rows of a matrix.
  */
 #include "backend/cpu/exec/exec.h"
 
@@ -19,7 +19,7 @@ static const float *watch_row(const struct exec *x, const struct stage *s, uint3
     return row;
 }
 
-/* Tells a row for all weights of the stage. */
+/* Passes a row to the watch, once for each weight of the stage. */
 static void watch_tell(const struct exec *x, const struct stage *s, uint32_t i_expert,
                        uint32_t n_experts, const float *row)
 {
@@ -43,7 +43,7 @@ void exec_watch(const struct exec *x, const struct stage *s)
         const float *row = watch_row(x, s, i, buffer);
         const uint32_t n_slots = experts ? route->slots / n_in : 1;
 
-        /* An input row belongs to all slots of a row, or to one. */
+        /* An input row belongs to all slots of a row of the step, or to a single slot. */
         for (uint32_t k = 0; experts && k < n_slots; k++)
             watch_tell(x, s, exec_slot_experts(x, s->src[1], i / n_in)[i % n_in * n_slots + k],
                        route->width, row);

@@ -117,7 +117,7 @@ static void find_ahead(const struct exec *x, uint32_t i_stage, unsigned i_thread
     while (i < plan->n_stages && !is_product(&plan->stages[i]))
         i++;
     /* There is nothing to prefetch for a product with experts, because this step has not selected
-     * them yet. In steps of many rows, reading weights takes little of the time. */
+     * the experts yet. In steps of many rows, reading weights takes little of the time. */
     if (i == plan->n_stages || plan->stages[i].kind != STAGE_PRODUCT ||
         exec_rows(x, plan->stages[i].rows_kept) > AHEAD_ROWS)
         return;
@@ -221,7 +221,8 @@ static void run_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
         if (x->plan->stages[i].kind != STAGE_ATTENTION)
             find_ahead(x, i, i_thread);
         run_stage(x, i, i_thread);
-        /* A watch reads rows that all threads make. */
+        /* A watch reads rows of all threads, so with a watch the threads wait between joined
+         * stages, too. */
         if (i + 1 < x->end && (!x->plan->stages[i].joined || x->cpu->watch))
             workers_barrier_idle(x->cpu->workers, idle_prefetch, &waiting);
         if (nsec && i_thread == 0)
@@ -249,8 +250,8 @@ static bool has_blocks(const struct exec *x, const struct batch_seq *seq)
     return true;
 }
 
-/* Finds the place of each row in the KV store, and groups rows into tiles, which attention computes
- * together. */
+/* Finds the place of each row in the KV store, and groups rows into tiles. Attention computes the
+ * rows of a tile together. */
 static void place_rows(struct exec *x)
 {
     struct plan *plan = x->plan;

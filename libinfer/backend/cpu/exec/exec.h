@@ -59,8 +59,8 @@ void exec_experts(const struct exec *x, uint32_t i_stage, unsigned i_thread);
 uint32_t *exec_slot_experts(const struct exec *x, graph_ref route, uint32_t row);
 /* Writes the weighted sum of the slots of row @row to @y. */
 void exec_mix(const struct exec *x, const struct stage *s, uint32_t row, float *y);
-/* exec-watch.c: tells the watch of the backend the input rows of a stage with products. Only thread
- * 0 may call it, before it computes the stage. */
+/* exec-watch.c: passes the input rows of a stage with products to the watch of the backend. Only
+ * thread 0 may call it, before it computes the stage. */
 void exec_watch(const struct exec *x, const struct stage *s);
 /* exec-recurrent.c */
 void exec_conv(const struct exec *x, uint32_t i_stage, unsigned i_thread);

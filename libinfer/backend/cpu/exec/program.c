@@ -77,8 +77,8 @@ static void mark_joined(struct plan *plan)
     }
 }
 
-/* Extends the lifetime of a value to all stages that are joined with its first and its last stage:
- * threads can be at different stages among these. */
+/* Extends the lifetime of a value to all stages that are joined with its first and its last stage,
+ * because threads can be at different ones of these stages at the same time. */
 static void extend_lifetime(const struct plan *plan, struct value *v)
 {
     while (v->first > 0 && plan->stages[v->first - 1].joined)
@@ -145,7 +145,7 @@ static int place_values(struct plan *plan)
     return 0;
 }
 
-/* Returns the offset of the next @size bytes, and moves *@at behind them. */
+/* Returns the offset of the next @size bytes, and moves *@at to the end of these bytes. */
 static uint64_t place_part(uint64_t *at, uint64_t size)
 {
     const uint64_t offset = *at;
@@ -180,8 +180,8 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     return m;
 }
 
-/* Places the few rows that each thread prepares for itself in the thread's buffer. All stages use
- * the same place. */
+/* Reserves a place in each thread's buffer for the few rows that the thread prepares for itself.
+ * All stages use the same place. */
 static void place_private(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -224,8 +224,8 @@ static int alloc_step(struct plan *plan)
     return 0;
 }
 
-/* Allocates memory for the results of stretches (see exec-attn.c). It is used when a step has so
- * few tasks of attention that threads share them. */
+/* Allocates memory for the results of stretches (see exec-attn.c). The memory is used when a step
+ * has so few tasks of attention that threads share them. */
 static int alloc_parts(struct plan *plan)
 {
     const uint64_t stretch = ATTN_STRETCH_BLOCKS * (uint64_t)KV_BLOCK_MIN;
@@ -242,8 +242,9 @@ static int alloc_parts(struct plan *plan)
     return plan->parts ? 0 : -ENOMEM;
 }
 
-/* Returns how many rows (tokens) a task of attention has. Kernels prepare keys and values for all
- * rows of a task, so they want many; but each thread should get several tasks of a full batch. */
+/* Returns how many rows (tokens) a task of attention has. Kernels prepare keys and values once for
+ * all rows of a task, so tasks with many rows are efficient. But each thread should get several
+ * tasks of a full batch. */
 static uint32_t tile_rows(const struct plan *plan)
 {
     uint32_t n_heads = UINT32_MAX, n_q = MAX(plan->attn->task_rows, ATTN_TILE_ROWS);

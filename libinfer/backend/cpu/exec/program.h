@@ -22,8 +22,8 @@
 #include "core/workers.h"
 
 /* KV blocks in a stretch: the online softmax starts anew for each stretch, and the results of the
- * stretches are merged. Their bits depend on where stretches begin. This number is constant, so the
- * bits are the same whether or not threads share a long sequence. */
+ * stretches are merged. The bits of a result depend on where stretches begin. This number is
+ * constant, so the bits are the same whether or not threads share a long sequence. */
 #define ATTN_STRETCH_BLOCKS 16u
 /* Floats that a softmax keeps per query row besides its result: the maximum and the sums. */
 #define ATTN_STATS (1 + ATTN_LANES)
@@ -189,7 +189,8 @@ struct value {
     uint32_t slots; /* rows of memory for each row: the slots of experts, or 1 */
     bool rows_kept;
     /* ROUTE: `width` is the number of experts. A row has the weights of the slots, then their
-     * experts. Behind the rows lie the slots of the step, sorted by expert, in @sorted_bytes. */
+     * experts. The slots of the step, sorted by expert, follow the rows and take sorted_bytes
+     * bytes. */
     uint64_t sorted_bytes;
     bool made;      /* a stage stores the value; values between fused nodes are never stored */
     bool is_output; /* its memory is the caller's logits */

@@ -15,7 +15,7 @@ enum kv_part {
 
 /* Describes the blocks of one group of the store. */
 struct store_group {
-    uint32_t first, n_blocks; /* numbers of the blocks */
+    uint32_t first, n_blocks; /* the blocks have the numbers first … first + n_blocks - 1 */
     unsigned char *data;      /* block `first` */
     uint64_t block_bytes;
     /* FULL and WINDOW: bytes of the keys or values of one head in one layer of a block, by enum

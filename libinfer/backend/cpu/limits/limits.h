@@ -47,7 +47,7 @@ double limits_time(struct workers *w, double min_seconds, workers_fn fn, void *a
 struct limits_ops {
     const char *name;
     unsigned flags;
-    /* Returns the exclusive or of the 64-bit words of the @size bytes at @p; @size is a multiple of
+    /* Returns the XOR of the 64-bit words of the @size bytes at @p; @size is a multiple of
      * @n_streams × 256. Reads the bytes as @n_streams streams at the same time, each with
      * prefetches @ahead bytes ahead (0: no prefetches). */
     uint64_t (*read)(const uint8_t *p, size_t size, unsigned n_streams, size_t ahead);

@@ -101,8 +101,8 @@ static void whole_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
     put_rows(t, m0, n, sums);
 }
 
-/* Multiplies fewer than 16 rows, or rows with a kc that is not a multiple of 32, with a copy that
- * is padded with zeros. */
+/* Multiplies a copy of rows that is padded with zeros. It is needed for fewer than 16 rows, and for
+ * a kc that is not a multiple of 32. */
 static void part_rows(const struct matmul_tile *t, uint32_t m0, uint32_t n)
 {
     uint16_t copy[TILE_ROWS][PANEL_K_PAIRS] __attribute__((aligned(64)));

@@ -9,7 +9,7 @@
  * computed in the same order as in matmul-tile.h, so the bits of y are the same.
  *
  * Tiles and vector units work at the same time only if a tile is stored while the next tiles are
- * computed, and scaled later. So the product runs LAG scales ahead of the floats.
+ * computed, and scaled later. So the integer products run LAG scales ahead of the float sums.
  */
 
 #include "backend/cpu/matmul/matmul-kernels.h"
@@ -18,7 +18,8 @@
 
 /* Bytes of a unit of the panel: 4 k of all columns. The columns are two tiles side by side. */
 #define PANEL_LINE (PANEL_N * 4)
-/* Scales by which the product is ahead, and tiles of sums. */
+/* The number of scales by which the integer products are ahead, and the number of tiles of integer
+ * sums. */
 #define LAG    3u
 #define N_SUMS 4u
 

@@ -42,8 +42,8 @@
 /* Describes columns that are multiplied by rows: PASS columns, or fewer if the group has fewer. */
 struct pass {
     const struct matmul_args *args;
-    uint32_t n, n_cols; /* the group */
-    unsigned first;     /* column of the group */
+    uint32_t n, n_cols; /* first column and number of columns of the group */
+    unsigned first;     /* first column of the pass, counted from n */
     const uint8_t *ahead;
     size_t n_ahead;          /* bytes at `ahead` to prefetch in this pass */
     uint32_t n_rows, n_done; /* rows of the pass, and how many of them are done */

@@ -11,9 +11,9 @@
  * order of columns. The float arithmetic is that of the tiles.
  */
 
-#define AWQ_COLUMNS 128u /* of a cache line */
-#define AWQ_LINES   4u   /* neighboring lines that are multiplied together: memory prefers this */
-#define AWQ_M       2u   /* prepared rows */
+#define AWQ_COLUMNS 128u /* columns of a cache line */
+#define AWQ_LINES   4u   /* neighboring lines multiplied together, which memory delivers faster */
+#define AWQ_M       2u   /* maximum number of prepared rows */
 
 static const uint8_t awq_place[2][4] = {{0, 4, 1, 5}, {2, 6, 3, 7}};
 
@@ -165,7 +165,7 @@ INLINE void awq_columns(const struct matmul_args *a, uint32_t n0, const unsigned
                     ((float *)line[i].acc[m])[j];
 }
 
-/* Computes columns from @n0 on, as many as fill whole lines. Returns the first of the remaining
+/* Computes all columns from @n0 on that fill whole lines. Returns the first of the remaining
  * columns. */
 static uint32_t TILE_NAME(few_awq4)(const struct matmul_args *a, uint32_t n0, uint32_t n1)
 {

@@ -4,10 +4,10 @@
  * Multiplies the codes of GPTQ (quant/coded.h) by up to GPTQ_M prepared rows without a panel, for
  * matmul-vec.h. Include it after matmul-coded.h and matmul-direct-cols.h.
  *
- * A vector has the words of VEC_N columns of y. A unit is a vector with 4 codes of each column,
- * one per byte. In the order in which units are unpacked most easily, the codes of a unit are not
- * neighbors, so the block of x is brought to the same order. A lane has the sum of its column, and
- * nothing is transposed. The float arithmetic is that of the tiles.
+ * A vector has the words of VEC_N columns of y. A unit is a vector with 4 codes of each column, one
+ * per byte. Units are unpacked in the order that is simplest to compute. In this order the codes of
+ * a unit are not neighbors, so the block of x is brought to the same order. A lane has the sum of
+ * its column, and nothing is transposed. The float arithmetic is that of the tiles.
  *
  * In a matrix with an order, the codes of neighboring places lie in different words. Each code is
  * loaded and moved to its byte. The numbers of x are already in the order of places.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Writes the codes of GPTQ and AWQ to panels, for matmul-coded.h. Their words lie row by row of k,
- * and the columns of y are neighbors.
+ * Writes the codes of GPTQ and AWQ to panels, for matmul-coded.h. The words are stored row by row
+ * of k, and neighboring words of a row belong to neighboring columns of y.
  */
 
 /* Prefetches the words of the next columns of W, which are read soon. */
@@ -139,7 +139,7 @@ INLINE void coded_awq_put(struct matmul_panel *p, const uint8_t *w, uint64_t str
         v_int t[4] = {(v_int)v[4 * h], (v_int)v[4 * h + 1], (v_int)v[4 * h + 2],
                       (v_int)v[4 * h + 3]};
 
-        /* The words of a vector become vectors, in which 4 columns are side by side. */
+        /* After this, the units of 4 neighboring columns are side by side in a vector. */
         transpose(t);
         UNROLL for (unsigned i = 0; i < 4; i++)
         {

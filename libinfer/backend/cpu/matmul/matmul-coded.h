@@ -4,11 +4,11 @@
  * Fills panels with coded matrices (quant/coded.h), for matmul-vec.h. Include it after
  * matmul-decode-affine.h and matmul-tile.h.
  *
- * Integers of at most 4 bits lie in the panel as code - zero + 16, and multiply_q5_0() multiplies
- * such panels. If a group is not a multiple of 32 columns, they lie there as code - zero + 32, and
- * multiply_q6_k() multiplies the panel. The sums of such products are exact integers. Codes of 8
- * bits lie in the panel without their zero, and the panel has the offset scale × (128 - zero). The
- * words of GPTQ have neighboring columns of the panel in neighboring lanes already, so nothing is
+ * The panel holds integers of at most 4 bits as code - zero + 16, and multiply_q5_0() multiplies
+ * such panels. If a group is not a multiple of 32 columns, the panel holds code - zero + 32, and
+ * multiply_q6_k() multiplies the panel. The sums of such products are exact integers. The panel
+ * holds codes of 8 bits without their zero, and has the offset scale × (128 - zero). The words of
+ * GPTQ have neighboring columns of the panel in neighboring lanes already, so nothing is
  * transposed.
  */
 
@@ -156,7 +156,7 @@ INLINE void coded_columns_load(const struct coded *c, uint32_t n, uint32_t g, ui
         cols->add_awq[i / VEC_N][i % VEC_N] = cols->add[i / VEC_N * 4 + i % 4];
 }
 
-/* Fills a panel with integers. @units writes the codes, and @wide says that they have 8 bits. */
+/* Fills a panel with integers. @units writes the codes, and @wide says whether they have 8 bits. */
 INLINE void coded_fill(struct matmul_panel *p, const struct coded *c, uint32_t n, uint32_t k,
                        uint32_t kc, coded_units *units, const bool wide)
 {

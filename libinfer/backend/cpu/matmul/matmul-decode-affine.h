@@ -3,8 +3,8 @@
 /*
  * Decodes the formats of MLX (quant/affine.h) into a panel. Include it after matmul-decode.h.
  *
- * Codes and planes are decoded by separate functions. With codes of up to 4 bits, the panel is then
- * like one of Q4_1, so the kernel for panels of Q4_K multiplies it. Codes of 8 bits are like those
+ * Codes and planes are decoded by separate functions. With codes of up to 4 bits, the panel is like
+ * a panel of Q4_1, so the kernel for panels of Q4_K multiplies it. Codes of 8 bits are like those
  * of Q8_0: a weight is scale × (q - 128) + (offset + 128 × scale), where the second term is rounded
  * once. The panel holds a weight of NVFP4 as v + 32, where the integer v, -12 … 12, is twice the
  * value of the code. The kernel of Q6_K multiplies this panel. MXFP8 is decoded to floats.
@@ -83,7 +83,7 @@ static void TILE_NAME(decode_mlx4)(struct matmul_panel *p, unsigned half, const 
     affine_decode4(p, half, w, row_bytes, kc, ahead, NULL);
 }
 
-/* Returns the 4 codes of @bits that begin at bit @at of the @bits words of each lane, one per
+/* Returns the 4 codes of @bits bits that begin at bit @at of the @bits words of each lane, one per
  * byte. */
 INLINE v_int affine_spread(const v_int *w, const unsigned bits, const unsigned at)
 {

@@ -78,8 +78,7 @@ static void TILE_NAME(decode_iq4_xs)(struct matmul_panel *p, unsigned half, cons
     }
 }
 
-/* Clears the highest bit of the 4 scales of NVFP4 in each lane, and replaces those that are 127 by
- * 0. */
+/* Clears the highest bit of the 4 scales of NVFP4 in each lane, and replaces scales of 127 by 0. */
 INLINE v_int nvfp4_clean(v_int e)
 {
     const v_int low = v_and(e, v_set(0x7f7f7f7f)), top = v_set(0x80808080);

@@ -161,8 +161,8 @@ static void TILE_NAME(decode_q5_1)(struct matmul_panel *p, unsigned half, const 
 
 /*
  * Loads 64 bytes of each of VEC_N rows; v[q][j] has 4-byte unit 4q + j of each row. Distances
- * between rows of floats are often powers of two, so the lines of the rows compete for few places
- * in the cache. Therefore each line is read completely before another line replaces it.
+ * between rows of floats are often powers of two, so the lines of the rows compete for the same few
+ * places in the cache. Therefore each line is read completely before another line replaces it.
  */
 INLINE void load_rows64(const uint8_t *p, size_t row_bytes, const uint8_t **ahead, v_int v[4][4])
 {

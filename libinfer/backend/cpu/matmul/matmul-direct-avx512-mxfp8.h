@@ -59,8 +59,8 @@ INLINE struct direct_fp8 direct_coded_scales(const struct matmul_direct *d, uint
         _mm512_cmpgt_epu32_mask(_mm512_slli_epi32(v, 1), _mm512_set1_epi32((int)0xf6ffffff)) != 0};
 }
 
-/* Converts the halves of 16 rows to weights. With @odd, halves may be NaN, or scales may be large
- * (struct direct_fp8). */
+/* Converts the halves of 16 rows to weights. If @odd is set, halves may be NaN, or scales may be
+ * large (struct direct_fp8). */
 INLINE __m512 direct_e4m3(__m256i half, const struct direct_fp8 *g, const bool odd)
 {
     const __m256i nan = _mm256_set1_epi16(0x3f80);

@@ -35,8 +35,8 @@ INLINE __m512 direct_elements(const uint8_t *p, const enum plane_type type, unsi
             magnitude, _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x3f80)),
             _mm256_set1_epi16(0x7e00));
         half = _mm256_and_si256(_mm256_slli_epi16(half, 8), _mm256_set1_epi16((short)0x8000));
-        /* As a half, a number is divided by 256. Codes count as twice their values, so 128 restores
-         * the products. */
+        /* The binary16 number is the element divided by 256, and codes count as twice their values.
+         * The factor 128 corrects both. */
         return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(half, magnitude)),
                              _mm512_set1_ps(128));
     }
@@ -96,8 +96,8 @@ INLINE __m512 direct_plane_two(const struct direct_plane *p, uint32_t i, uint32_
                               direct_plane_get(p, j), 1);
 }
 
-/* Returns 64 codes of @bits, one per byte. For 3, 5 and 6 bits, 8 codes are first moved to each 8
- * bytes, then 4 codes to each 4 bytes, and so on. */
+/* Returns 64 codes of @bits bits, one per byte. For 3, 5 and 6 bits, 8 codes are first moved to
+ * each 8 bytes, then 4 codes to each 4 bytes, and so on. */
 INLINE __m512i direct_codes(const uint8_t *p, const unsigned bits)
 {
     const __m512i mask = _mm512_set1_epi8((char)((1u << bits) - 1));
@@ -232,7 +232,7 @@ DIRECT(mlx6, direct_affine(d, m_n, 6, once))
 DIRECT(mlx8, direct_affine(d, m_n, 8, once))
 DIRECT(nvfp4_planes, direct_nvfp4(d, m_n, once))
 
-/* Multiplies codes of 2 bits: has a faster way for the most usual groups. */
+/* Multiplies codes of 2 bits, in a faster way if the groups are the usual ones. */
 static void TILE_NAME(direct_planes2)(struct matmul_direct *d)
 {
     if (d->planes.group == 128 && d->K % 256 == 0 && d->planes.type == PLANE_F16)

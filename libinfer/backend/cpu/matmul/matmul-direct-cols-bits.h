@@ -40,7 +40,7 @@ INLINE v_int cols_codes(const v_int v[4], const unsigned part, const unsigned u,
                  v_set(0x02020202));
 }
 
-/* Multiplies Q1_0 or Q2_0, whose codes have @bits. A block consists of parts of 32 weights. */
+/* Multiplies Q1_0 or Q2_0, whose codes have @bits bits. A block consists of parts of 32 weights. */
 INLINE void cols_bits(struct matmul_direct *d, const unsigned m_n, const unsigned bits,
                       const bool once)
 {

@@ -78,7 +78,8 @@ INLINE void grid_transpose_scales(struct grid_rows *rows, const unsigned n)
     }
 }
 
-/* Adds the products of lot @l, whose weights meet x from @x_at of block @b on, to the sums. */
+/* Adds the products of lot @l to the sums. Its weights are multiplied by the elements of x from
+ * element @x_at of block @b on. */
 INLINE void grid_lot_dot(const struct matmul_direct *d, const unsigned m_n,
                          const struct grid_rows *rows, uint32_t b, unsigned l, const unsigned x_at,
                          const struct grid_kind kind, v_int sum[DIRECT_M][GRID_V])

@@ -138,7 +138,8 @@ INLINE void direct_fields(const uint8_t *p, size_t row_bytes, uint32_t n_blocks,
 
         for (uint32_t b = 0; b < n_blocks; b++, field += block_bytes) {
             memcpy(&bits[b][i], field, 2);
-            /* Otherwise gcc collects the fields in vectors with shuffles, which takes longer. */
+            /* Without this, gcc collects the fields in vectors with shuffles, which takes
+             * longer. */
             __asm__("" : "+m"(bits[b][i]));
         }
     }

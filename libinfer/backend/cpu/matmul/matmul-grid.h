@@ -3,8 +3,8 @@
 /*
  * Decodes the formats with grids (quant/block-iq.h) into a panel, for matmul-vec.h.
  *
- * The blocks of one row at a time are unpacked. Then the points of the grids are loaded one by one,
- * which is faster than vector gathers on most CPUs.
+ * Blocks are unpacked one row at a time. Then the points of the grids are loaded one by one, which
+ * is faster than vector gathers on most CPUs.
  */
 
 #include "backend/cpu/matmul/matmul-grid-unpack.h"

@@ -22,10 +22,10 @@
  *     acc = fma(float(isum) × scale, d, acc),
  * where isum is the exact integer sum of the scale's 16 or 32 products. Formats with offsets have a
  * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. If
- * offsets belong to 16 elements, s is float(nsum[…]) × d, and offset is positive. For
- * float formats the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With
- * prepared rows of BF16 or F16 a chunk has 256 k. The chain then runs over the pairs of BF16, or
- * over the blocks of F16, of the chunk.
+ * offsets belong to 16 elements, s is float(nsum[…]) × d, and offset is positive. For float formats
+ * the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With prepared rows
+ * of BF16 or F16, a chunk has 256 k, and the chain runs over its pairs of BF16 or its blocks of
+ * F16.
  */
 
 #include <math.h>
@@ -106,16 +106,16 @@ static inline float matmul_block_scale(uint32_t bits, float *ret_inverse)
     return most / MATMUL_BLOCK_MAX;
 }
 
-/* Ends a prepared row of MATMUL_ACT_ROW8, after matmul_row8_bytes() int8 of -127 … 127: x ≈ d ×
- * q. As in transformers (integrations/bitnet.py), magnitudes below MATMUL_ROW8_MIN count as this
- * number in the choice of d, which is 1 / 127 of the largest. */
+/* Ends a prepared row of MATMUL_ACT_ROW8, which begins with matmul_row8_bytes() int8 numbers q of
+ * -127 … 127: x ≈ d × q. As in transformers (integrations/bitnet.py), d is 1 / 127 of the largest
+ * magnitude or of MATMUL_ROW8_MIN, whichever is larger. */
 struct matmul_row8 {
     float d;      /* NaN: the row has NaN or infinity */
     int32_t nsum; /* minus the sum of q */
 };
 #define MATMUL_ROW8_MIN 1e-5f
 
-/* Returns the bytes of the int8 of a row, which is padded with 0. */
+/* Returns the bytes of the int8 numbers of a row, with the zeros that pad the row. */
 static inline size_t matmul_row8_bytes(uint32_t K)
 {
     return ALIGN_UP((size_t)K, 64u);

@@ -41,9 +41,9 @@ INLINE void prefetch_step(const uint8_t *ahead, const unsigned i, const unsigned
         prefetch_line(ahead + 64 * (first + line), once);
 }
 
-/* Returns the bytes to prefetch while @n_bytes bytes are decoded to a panel. The others are
- * prefetched while the panel is multiplied. If all prefetches were close together, a core would
- * wait for memory, and memory would then idle until the next panel. */
+/* Returns how many bytes to prefetch while @n_bytes bytes are decoded to a panel. The other half of
+ * @n_bytes bytes is prefetched while the panel is multiplied. If all prefetches were close
+ * together, a core would wait for memory, and memory would then idle until the next panel. */
 #define PANEL_AHEAD(n_bytes) ((n_bytes) / 2)
 
 #define PART_MIN (4u << 10) /* minimum number of bytes of a part */
@@ -90,7 +90,7 @@ struct tile_ahead {
     uint32_t lines, n_steps, due;
 };
 
-/* Returns the prefetches that are to be done while the @m_n rows from row @m0 on are multiplied. */
+/* Returns the prefetches for the time in which the @m_n rows from row @m0 on are multiplied. */
 INLINE struct tile_ahead tile_ahead(const struct matmul_tile *t, uint32_t m0, const unsigned m_n,
                                     uint32_t n_steps)
 {

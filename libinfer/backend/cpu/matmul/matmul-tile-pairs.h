@@ -10,7 +10,7 @@
  * the same as those of tile_dots() in any order.
  */
 
-/* Adds up what tile_dots() adds up, with the same parameters. */
+/* Computes the same sums as tile_dots(), and has the same parameters. */
 INLINE void tile_pairs(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stride,
                        const unsigned m_n, const uint8_t (*q)[PANEL_N][4],
                        const struct tile_kind kind)

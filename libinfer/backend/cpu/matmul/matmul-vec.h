@@ -148,7 +148,8 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
                            .kind = &kind_##how}
 #if VEC_DIRECT
 #define DIRECT_NAME(stem) TILE_NAME(direct_##stem), 8, DIRECT_M
-/* TQ2_0 has so few bytes that memory does not bound four prepared rows. A panel is then faster. */
+/* TQ2_0 has so few bytes that memory is not the limit for four prepared rows. For these, a panel is
+ * faster. */
 #define DIRECT_TQ2_0_NAME TILE_NAME(direct_tq2_0), 8, 3
 #else
 #define DIRECT_NAME(stem) NULL, 0, 0

@@ -113,7 +113,7 @@ uint32_t matmul_most_columns(enum inf_dtype dtype)
 }
 
 /* Returns the bytes of the first @K elements of a prepared row. If @K is less than the whole row,
- * @K must be even. If rows of @kind consist of blocks, @K must then be a multiple of their size. */
+ * @K must be even and, if rows of @kind consist of blocks, a multiple of the size of a block. */
 static size_t act_offset(enum matmul_act kind, uint32_t K)
 {
     switch (kind) {
@@ -194,8 +194,9 @@ struct group {
 
 /* With a panel, the kernels prefetch memory that is one group of rows plus this many bytes ahead,
  * so that the last rows of a group have arrived when its computation begins. With at most HALF_ROWS
- * prepared rows, the kernels that decode prefetch half of this memory and the kernels that multiply
- * the other half. With more rows, each chunk is prefetched as a whole (panels_by_chunk()). */
+ * prepared rows, the functions that decode panels prefetch half of this memory, and the functions
+ * that multiply panels prefetch the other half. With more rows, each chunk is prefetched as a whole
+ * (panels_by_chunk()). */
 #define AHEAD     (4u << 10)
 #define HALF_ROWS 16u
 /* With at least this many rows, matmul_ops.multiply_many is faster than the kernels of a format. */
@@ -445,7 +446,7 @@ uint32_t matmul_direct(const struct matmul_kernel *kernel, const struct matmul_a
 }
 
 /* Returns whether the product is computed without panels. The kernels multiply two blocks of 32
- * weights at a time. */
+ * weights at a time, so K must be a multiple of 64. */
 static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *kernel)
 {
     return kernel->direct && a->M <= kernel->direct_m && a->K % 64 == 0;
@@ -466,15 +467,15 @@ static void join_row(const struct matmul_args *a, uint32_t n, uint32_t n_ahead, 
     }
 }
 
-/* Multiplies MXFP4 whose scales lie apart from its codes: joins codes and scales of some rows of W
- * in a buffer, and multiplies the buffer with the kernels for MXFP4. */
+/* Multiplies MXFP4 whose scales are stored separately from its codes: joins codes and scales of
+ * some rows of W in a buffer, and multiplies the buffer with the kernels for MXFP4. */
 static void rows_with_planes(const struct matmul_ops *ops, const struct matmul_args *args,
                              uint32_t n0, uint32_t n1)
 {
     uint8_t joined[JOIN_BYTES] __attribute__((aligned(64)));
     struct matmul_args a = *args;
-    /* Few rows of x are multiplied as fast as W arrives from memory. So if there are few, the next
-     * rows of W are prefetched while the current ones are multiplied. */
+    /* Few rows of x are multiplied as fast as W arrives from memory. So if there are few rows of x,
+     * the next rows of W are prefetched while the current rows are multiplied. */
     const bool few = args->M <= kernel_get(ops, INF_DTYPE_MXFP4)->direct_m;
     uint32_t n_rows = few ? PANEL_N / 2 : PANEL_N;
 
@@ -524,7 +525,7 @@ static void panels_by_group(struct group *g, uint32_t n0, uint32_t n1, uint32_t 
     }
 }
 
-/* Prefetches the elements from @k on, as many as a chunk has, of the group from column @n on. */
+/* Prefetches one chunk, from element @k on, of the group of columns from @n on. */
 static void chunk_prefetch(const struct group *g, uint32_t k, uint32_t n, uint32_t n1)
 {
     const uint8_t *w = (const uint8_t *)g->args->w + n * g->args->row_bytes + block_offset(g, k);
@@ -535,8 +536,8 @@ static void chunk_prefetch(const struct group *g, uint32_t k, uint32_t n, uint32
             __builtin_prefetch(w + at, 0, 2);
 }
 
-/* Computes the columns @n0 … @n1 - 1 chunk by chunk of k. The prepared rows of a chunk are read
- * for all groups before those of the next chunk, so that they stay in the second-level cache, where
+/* Computes the columns @n0 … @n1 - 1 chunk by chunk of k. All groups read one chunk of the prepared
+ * rows before they read the next chunk, so that the chunk stays in the second-level cache, where
  * whole rows would not fit. The order of the float sums of an element is the same. */
 static void panels_by_chunk(struct group *g, uint32_t n0, uint32_t n1, uint32_t step)
 {

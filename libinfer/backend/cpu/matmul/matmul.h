@@ -65,9 +65,9 @@ struct matmul_args {
     size_t ldy;           /* floats */
     const float *bias;    /* per row of W, or NULL */
     bool packed; /* W is packed (matmul_packs()); n0 and n1 are multiples of MATMUL_N_STEP */
-    /* Planes of row 0 of W (quant/planes.h), and how scales are stored. Rows of W can lie apart in
-     * memory (struct weight.row_step); row_bytes says how far, and rows of planes lie apart in the
-     * same way. */
+    /* Planes of row 0 of W (quant/planes.h), and how scales are stored. Rows of W need not be
+     * contiguous (struct weight.row_step). row_bytes is the distance between them. Counted in rows,
+     * the distance in the planes is the same. */
     const void *planes[WEIGHT_PLANES];
     enum plane_type plane_type;
     uint32_t group; /* columns of W that share an element of the planes */

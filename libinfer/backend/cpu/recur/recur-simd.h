@@ -88,8 +88,8 @@ INLINE void lanes_store(const struct lanes *l, float *p, uint32_t i, vf v)
         vf_store_n(p, v, l->k);
 }
 
-/* Pointers to the keys and the query of a pass over S. Copies of them stay in registers, while the
- * pointers in struct delta_args are read again after stores to S. */
+/* Pointers to the keys and the query of a pass over S. These copies stay in registers, while the
+ * pointers in struct delta_args would be read again after each store to S. */
 struct delta_keys {
     const float *old, *key, *query;
 };
@@ -139,7 +139,8 @@ INLINE void delta_pass(const struct lanes *l, bool changed, uint32_t t, const vf
         *sums = r;
 }
 
-/* Writes the results of row @t, and sets @change to what the row adds to S, divided by k. */
+/* Writes the results of row @t, and sets @change to beta × (v - decay × (S · k)). The row adds the
+ * outer product of @change and k to S. */
 INLINE void delta_result(const struct lanes *l, uint32_t t, const struct delta_sums *sums,
                          vf *change)
 {

@@ -10,8 +10,9 @@
  * blocks of DELTA_LANES rows, each as [k_dim, DELTA_LANES]; if v_dim is not a multiple of
  * DELTA_LANES, the last block has only the lanes that are left.
  *
- * Invariance: the bits of a result depend only on the rows of its sequence up to its own, not on
- * how these rows are split into calls. recur-ref.c defines what the kernels compute.
+ * Invariance: the bits of a row's result depend only on this row and the earlier rows of its
+ * sequence, not on how these rows are split into calls. recur-ref.c defines what the kernels
+ * compute.
  */
 
 #include <stddef.h>

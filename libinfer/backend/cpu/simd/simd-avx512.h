@@ -246,8 +246,8 @@ static inline vf vi_to_float(vi a)
 /* Adds to each lane of acc the four products of unsigned bytes of u and signed bytes of s. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
-    /* Use assembly: if the intrinsic is used, version 12 of gcc copies each sum of a tile back and
-     * forth. */
+    /* This is assembly, because gcc 12 copies each sum of a tile back and forth if the intrinsic is
+     * used. */
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
     return acc;
 }

@@ -4,8 +4,8 @@
 /* Multiplies bytes with sdot (Armv8.2 DotProd). Include it after simd-neon.h. */
 
 /* Adds to each lane of acc the four products of unsigned bytes of u and signed bytes of s. sdot
- * multiplies signed bytes, so u is u - 128, and 128 times the sum of s is added. This addend
- * depends only on s, so loops that multiply several vectors by s compute it once. */
+ * multiplies signed bytes, so it gets u - 128 instead of u, and 128 times the sum of s is added.
+ * This addend depends only on s, so loops that multiply several vectors by s compute it once. */
 static inline vi vi_dot_us(vi acc, vi u, vi s)
 {
     const int8x16_t s8 = vreinterpretq_s8_s32(s);

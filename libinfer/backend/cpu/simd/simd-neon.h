@@ -70,7 +70,7 @@ static inline vf vf_load_f16_n(const uint16_t *p, uint32_t n)
     return vcvt_f32_f16(vreinterpret_f16_u16(load_halves(p, n)));
 }
 
-/* Loads n ≤ 4 numbers in E4M3 and divides them by 256, by moving their bits to the places in F16
+/* Loads n ≤ 4 numbers in E4M3 and divides them by 256, by moving their bits to their places in F16
  * numbers. NaN becomes 480 / 256. */
 static inline vf vf_load_fp8_n(const uint8_t *p, uint32_t n)
 {
