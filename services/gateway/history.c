@@ -113,11 +113,20 @@ static bool history_is_due(const struct gw_history *h)
     return h->counts.n > 0;
 }
 
+/* Returns whether numbers may still be sent. While the gateway ends, it does not start the history
+ * service, because the whole system may be stopping. */
+static bool history_may_send(const struct gw_history *h)
+{
+    return !service_is_draining(h->gateway->service) ||
+           gw_service_is_awake(h->gateway, BACKEND_HISTORY);
+}
+
 static void history_schedule(struct gw_history *h)
 {
     struct service *service = h->gateway->service;
 
-    if (h->gateway->config->history.enabled && !h->call && !loop_timer_is_set(&h->timer))
+    if (h->gateway->config->history.enabled && !h->call && !loop_timer_is_set(&h->timer) &&
+        history_may_send(h))
         loop_timer_set(service_loop(service), &h->timer,
                        service_is_draining(service) ? HISTORY_HURRY_USEC : HISTORY_EACH_USEC);
 }
@@ -221,8 +230,12 @@ void gw_history_hurry(struct gateway *gateway)
 {
     struct gw_history *h = &gateway->history;
 
-    if (loop_timer_is_set(&h->timer))
+    if (!loop_timer_is_set(&h->timer))
+        return;
+    if (history_may_send(h))
         loop_timer_set(service_loop(gateway->service), &h->timer, HISTORY_HURRY_USEC);
+    else
+        loop_timer_stop(service_loop(gateway->service), &h->timer);
 }
 
 const char *gw_history_key(const struct gw_request *r)

@@ -227,6 +227,11 @@ class Machine:
                 names.append(name)
         return sorted(names)
 
+    def servers(self):
+        """Returns names of running services, without those that start by themselves after requests:
+        the cache and the history."""
+        return self.programs(but=("sconce-cache", "sconce-history"))
+
     def wait_inactive(self, *units, user=None, timeout=30):
         """Waits until these services have exited by themselves."""
         self.wait(lambda: all(self.show(u, "ActiveState", user) in ("inactive", "failed")

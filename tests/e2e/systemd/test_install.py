@@ -55,7 +55,7 @@ def test_first_connection_starts_gateway_and_then_chat(machine):
     cursor = machine.cursor()
     answer = ask(machine)
     assert answer.status == 200 and answer.json["choices"][0]["message"]["content"]
-    assert machine.programs(but=("sconce-cache",)) == ["sconce-chat", "sconce-gateway"]
+    assert machine.servers() == ["sconce-chat", "sconce-gateway"]
     started = [entry["UNIT"] for entry in machine.journal(cursor)
                if entry.get("UNIT") in [row.unit for row in SERVICES if row.answers]
                and entry["MESSAGE"].startswith("Started ")]
@@ -65,7 +65,7 @@ def test_first_connection_starts_gateway_and_then_chat(machine):
 def test_health_and_metrics_start_the_gateway_alone(machine):
     assert get(machine, "/health").status == 200
     assert b"sconce_gateway" in get(machine, "/metrics").data
-    assert machine.programs(but=("sconce-cache",)) == ["sconce-gateway"]
+    assert machine.servers() == ["sconce-gateway"]
 
 
 def test_the_group_opens_the_unix_socket(machine):
@@ -119,7 +119,7 @@ def test_tcp_asks_for_the_key_of_the_installation(machine, packaged):
     for wrong in (None, "x" + key[1:], key + "x", ""):
         refused = ask(machine, port=7266, key=wrong)
         assert refused.status == 401 and "API key" in refused.json["error"]["message"], refused
-    assert machine.programs(but=("sconce-cache",)) == ["sconce-gateway"]
+    assert machine.servers() == ["sconce-gateway"]
     assert ask(machine, port=7266, key=key).status == 200
     # The port is open only on the loopback address.
     assert "127.0.0.1:7266" in machine.run(["ss", "-tln"]).stdout
@@ -148,7 +148,7 @@ def test_three_commands_from_a_bare_system_to_the_first_token(make_machine, debs
     out = machine.run(["curl", "-sS", "--unix-socket", "/run/sconce/gateway.sock", "-d", body,
                        "http://localhost/v1/chat/completions"], user="ada")
     assert '"finish_reason"' in out.stdout
-    assert machine.programs(but=("sconce-cache",)) == ["sconce-chat", "sconce-gateway"]
+    assert machine.servers() == ["sconce-chat", "sconce-gateway"]
     assert ask(machine, chat_body(4)).status == 200
 
 
