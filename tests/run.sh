@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs all tests on a fresh machine. It installs the packages that the tests need, builds with gcc
-# and with clang under sanitizers (tests/build.sh), runs everything, and ends with the line
-# "N passed, N failed".
+# and with clang under sanitizers (tests/build.sh), runs everything, and ends with the names of the
+# failed tests, the last lines of their output, and the line "N passed, N failed".
 #
 #   tests/run.sh [full] [STEP]...
 #
@@ -127,7 +127,10 @@ tests = [json.loads(line) for line in open(sys.argv[1])]
 bad = [t for t in tests if t["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")]
 with open(sys.argv[2], "a") as failures:
     for t in bad:
-        print("FAILED: %s: %s" % (sys.argv[1].split("/")[-3], t["name"]), file=failures)
+        print("FAILED: %s: %s (%s)" % (sys.argv[1].split("/")[-3], t["name"], t["result"]), file=failures)
+        words = (t.get("stdout") or "") + (t.get("stderr") or "")
+        for line in [w for w in words.splitlines() if not w.startswith(("ok ", "[       OK", "[ RUN"))][-12:]:
+            print("    " + line[:200], file=failures)
 print(sum(t["result"] in ("OK", "EXPECTEDFAIL") for t in tests), len(bad))
 PY
     )
@@ -177,9 +180,10 @@ import sys, xml.etree.ElementTree as tree
 suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
 with open(sys.argv[2], "a") as failures:
     for t in suite.iter("testcase"):
-        if t.find("failure") is not None or t.find("error") is not None:
-            print("FAILED: %s: %s::%s" % (sys.argv[3], t.get("classname"), t.get("name")),
-                  file=failures)
+        for bad in t.findall("failure") + t.findall("error"):
+            print("FAILED: %s: %s::%s" % (sys.argv[3], t.get("classname"), t.get("name")), file=failures)
+            for line in bad.get("message", "").splitlines()[:6]:
+                print("    " + line[:200], file=failures)
 bad = int(suite.get("failures")) + int(suite.get("errors"))
 print(int(suite.get("tests")) - bad - int(suite.get("skipped")), bad)
 PY
