@@ -23,7 +23,7 @@
 
 #include "core/macros.h"
 
-/* Returns whether @text is the line with the checksum, and nothing else. */
+/* Returns whether @text consists of the line with the checksum, and nothing else. */
 bool canonical_is_billing(const json_t *text);
 /* Leaves out the paragraphs that tell how many tokens are left. *ret_text is a new reference to
  * @text, or to a new string. -ENOMEM. */

@@ -16,10 +16,10 @@ struct filler {
 };
 
 /* Forks the process; the caller must have a single thread. After filler_go(), the new process calls
- * @fill(@data) and exits. The kernel ends the new process when the caller's process ends. Without a
- * process, @f->fd is negative; that is not an error. */
+ * @fill(@data) and exits. The kernel kills the new process when the caller's process ends. If the
+ * process cannot be started, @f->fd is negative; this is not an error. */
 void filler_start(struct filler *f, void (*fill)(void *data), void *data);
-/* Lets the process work. */
+/* Lets the process call @fill. */
 void filler_go(struct filler *f);
 /* Lets the process exit if it did not get filler_go(). */
 void filler_done(struct filler *f);

@@ -36,8 +36,8 @@ struct prompt {
     /* Monotonic times: start, last progress and end of the prompt's computation; 0: not yet. */
     uint64_t start_usec, progress_usec, computed_usec;
     uint64_t n_processed; /* tokens that were computed so far, without n_cached */
-    bool is_cut;          /* the service itself ended the text; the answer reports this as the
-                             length limit */
+    bool is_cut;          /* the service itself ended the text; the answer says that the limit of
+                             tokens was reached */
 };
 
 /* A call of a tool in an answer that is not streamed. */
