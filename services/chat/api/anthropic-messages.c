@@ -345,7 +345,7 @@ static int assistant_block_read(struct reader *reader, json_t *block, const char
         return call_read(reader, block, path, m);
     if (field_is(type, "thinking"))
         return thinking_read(reader, block, path, m);
-    /* Only the service that wrote the data can read it. */
+    /* The block is skipped, because only the service that wrote its data can read it. */
     if (field_is(type, "redacted_thinking"))
         return anthropic_known(block, path, redacted_fields, reader->problem);
     if (!field_is(type, "text"))

@@ -319,7 +319,8 @@ static int params_read_metadata(json_t *body, struct problem *problem)
                : anthropic_string(metadata, "metadata", "user_id", &user, problem);
 }
 
-/* Checks the fields that have no effect here. Refuses values that would need an effect. */
+/* Checks the fields that are accepted but have no effect here. Refuses values that ask for
+ * something that this service does not do. */
 static int params_read_accepted(json_t *body, struct problem *problem)
 {
     json_t *servers = field_find(body, "mcp_servers");
