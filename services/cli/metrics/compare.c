@@ -13,7 +13,7 @@
  * have changed. */
 #define COMPARE_RUNS 10u
 /* The speed of a machine drifts by about this share between two runs. The spread within one run
- * does not show this drift, so the drift is used as the error of a side that has a single run. */
+ * does not show this drift, so the error of a side that has a single run is at least this. */
 #define COMPARE_DRIFT 0.01
 
 const char *compare_side(const struct run *run, enum compare_by by)
