@@ -28,7 +28,7 @@ enum {
 struct models_check {
     struct doctor *d;
     const struct doctor_side *side;
-    bool confined; /* the model will be loaded by a unit */
+    bool confined; /* the service that loads the model runs in a unit */
     struct sandbox sandbox;
     uint64_t memory; /* memory of the machine in bytes; 0: unknown */
 };
