@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Gives the verbs that handle installed models the list of models and the store. */
+/* Opens the list of installed models and the store, for verbs that handle installed models. */
 
 #include "cli/cli.h"
 #include "common/models/models.h"
@@ -13,7 +13,7 @@ struct cli_catalog {
     char *store; /* the directory into which models are installed */
 };
 
-/* Parses the options of a verb whose options are --json, --help and the options that choose models
+/* Parses the options of a verb that has only --json, --help and the options that choose models
  * (struct cli_models). @help is the verb's help text. Returns true if the verb goes on;
  * argv[optind] is then the first name on the command line. Returns false if the verb ends with the
  * exit status *ret_status. */
