@@ -472,8 +472,8 @@ static void print_services(const struct report *r)
                            : package && r->states[i] == STATE_ABSENT ? "; it is in the package "
                                                                      : "";
 
-        /* The gateway knows nothing of services without routes. If its metrics could not be read,
-         * nothing is known of the other services either. */
+        /* The gateway knows nothing about services without routes. If its metrics could not be
+         * read, nothing is known about the other services either. */
         if (r->states[i] == STATE_UNKNOWN && (r->status != 200 || !service_rows[i].has_routes))
             continue;
         printf("%-7s  %s%s%s\n", service_rows[i].name, state_names[r->states[i]], text,
