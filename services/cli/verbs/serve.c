@@ -33,14 +33,14 @@
 static const char help[] =
     "Usage: sconce serve [--listen ADDR:PORT]... [--ollama] [--models DIR]... [--config FILE]\n"
     "Runs the services in the foreground, without systemd: each starts on its first connection.\n\n"
-    "  --listen ADDR:PORT   address for clients (127.0.0.1:7266); port 0 selects a free one;\n"
-    "                       or unix:PATH\n"
+    "  --listen ADDR:PORT   address for clients, or unix:PATH (default: 127.0.0.1:7266); port 0\n"
+    "                       selects a free port\n"
     "  --port N             the same as --listen 127.0.0.1:N\n"
     "  --model MODEL        serve only this model: a name, a path, or OWNER/REPO of the hub\n"
     "  -y, --yes            fetch that model if it is not installed\n"
-    "  --ollama             also listens on " SERVE_OLLAMA ", where clients expect Ollama\n"
-    "  --runtime-dir DIR    directory for the services' sockets "
-    "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
+    "  --ollama             also listen on " SERVE_OLLAMA ", where clients expect Ollama\n"
+    "  --runtime-dir DIR    directory for the services' sockets (default:\n"
+    "                       $XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
 
 enum {
     SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 2, /* without the unix socket and --ollama */
@@ -387,7 +387,7 @@ static int take_path(struct serve *s)
     if (r < 0)
         return cli_error("serve", "%s: %s", manifest, strerror(-r));
     if (s->models.n_dirs == ARRAY_SIZE(s->models.dirs))
-        return cli_usage("serve", "--models is given too often");
+        return cli_usage("serve", "--models is given too many times");
     memmove(s->models.dirs + 1, s->models.dirs, s->models.n_dirs * sizeof(*s->models.dirs));
     s->models.dirs[0] = s->own;
     s->models.n_dirs++;

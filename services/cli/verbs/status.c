@@ -22,7 +22,8 @@
 #include "core/text.h"
 
 static const char help[] = "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
-                           "Shows what runs and how fast. Starts no service without --address.\n\n"
+                           "Shows what runs and how fast. The command starts no service, unless\n"
+                           "--address is given.\n\n"
                            "  --address WHERE      use the gateway at " HTTP_ADDRESS_FORMS "\n"
                            "                       (default: the user's, else the system's,\n"
                            "                       else the one at port 7266)\n"
