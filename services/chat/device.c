@@ -118,7 +118,8 @@ static int refuse_lavapipe(struct options *options, const char *name, const char
         name, no_gpu);
 }
 
-/* Handles a sandbox that forbids what NVIDIA's driver needs: "auto" uses the CPU. */
+/* Handles a sandbox that forbids what NVIDIA's driver needs: "auto" uses the CPU, and any other
+ * value of chat.device is an error. */
 static int refuse_nvidia(struct chat_device *d, struct options *options, const char *name)
 {
     static const char why[] =

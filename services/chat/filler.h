@@ -7,8 +7,8 @@
  * Compiling all usual kernels takes a driver a minute or more, so the service does not wait for
  * it. The service itself cannot store what it compiles, because it writes no files once it
  * serves. The process is forked before drivers are loaded, because drivers do not survive a fork.
- * It then waits for a byte from the service. It never sees a request: it has the confinement that
- * the service has during its start, and none of its sockets.
+ * It then waits for a byte from the service. The process never sees a request, because it closes
+ * the service's sockets. It is confined as the service is while the service starts.
  */
 
 struct filler {

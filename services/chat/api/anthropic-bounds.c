@@ -30,7 +30,7 @@ static const char *bounds_find(const json_t *description)
 }
 
 /* Returns the value after "NAME:" in a paragraph. NULL: there is no such value, or it is neither a
- * number nor a boolean. */
+ * number nor `true`. */
 static json_t *bounds_value(const char *paragraph, const char *name)
 {
     char key[32];
