@@ -99,8 +99,8 @@ static uint64_t best_kv(const struct resident *resident)
     return MAX(MIN(full + others, memory_bytes() / 4), least_kv(resident));
 }
 
-/* Returns how many bytes of the device's own memory models may take; 0: the device has no memory of
- * its own. */
+/* Returns the limit of what all models may take of the device's memory, in bytes; 0: the device has
+ * no memory of its own. */
 static uint64_t device_budget(const struct chat *chat)
 {
     const struct inf_device_info *info = inf_device_info(chat->device.device);
