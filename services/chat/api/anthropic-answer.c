@@ -2,8 +2,8 @@
 /*
  * Answers POST /v1/messages and /v1/messages/count_tokens.
  *
- * A stream is made of named events. message_start has the numbers of tokens of the prompt, so it is
- * written as soon as they are known: with the first token. The events of a block are
+ * A stream is made of named events. message_start has the numbers of tokens of the prompt. These
+ * are known when the first token comes, so message_start is written then. The events of a block are
  * content_block_start, one content_block_delta for each piece, and content_block_stop. A block of
  * thinking also has a signature before its end. message_delta has the stop reason and the usage.
  * message_stop is the last event.

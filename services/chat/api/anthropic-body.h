@@ -46,7 +46,7 @@ int anthropic_prefill_read(json_t *body, const struct params *params,
 int anthropic_bounds_restore(json_t *schema);
 
 /* Write the path of a field or of an item, for errors. @prefix is the path of the object or array
- * that has it. Long paths are cut. */
+ * that contains the field or item. Long paths are cut. */
 #define ANTHROPIC_PATH 128
 void anthropic_path(char out[ANTHROPIC_PATH], const char *prefix, const char *name);
 void anthropic_item(char out[ANTHROPIC_PATH], const char *prefix, size_t index);

@@ -4,9 +4,9 @@
 /*
  * Makes prompts that ask a model to fill in the middle of a text.
  *
- * Models for code are trained with three special tokens. They stand before the text that precedes
- * the gap (the prefix), before the text that follows the gap (the suffix), and before the text that
- * fills the gap (the middle).
+ * Models for code are trained with three special tokens. One comes before the text that precedes
+ * the gap (the prefix), one before the text that follows the gap (the suffix), and one before the
+ * text that fills the gap (the middle).
  */
 
 #include "chat/generation.h"

@@ -321,8 +321,7 @@ static int responses_fail(struct generation *g, const struct problem *problem)
 {
     struct responses_own *own = own_of(g);
 
-    /* A complete response must not change, because a thread may be sending it to the keep service.
-     */
+    /* A complete response must not change: a thread may be sending it to the keep service. */
     if (g->n_choices && g->n_finished == g->n_choices)
         return 0;
     snprintf(own->error, sizeof(own->error), "%s", problem->message);
