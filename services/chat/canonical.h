@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Makes prompts canonical: leaves out lines that an agent changes in each request and that mean
- * nothing to the model.
+ * Makes prompts canonical: leaves out lines that an agent changes in each request and that have no
+ * meaning for the model.
  *
  * The prefix cache reuses the computed beginning of an earlier prompt. It helps only if a prompt
  * begins exactly like an earlier one. Some agents put a line that changes with every request at the

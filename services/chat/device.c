@@ -60,8 +60,8 @@ struct chat_fill {
     const struct chat_device *device;
 };
 
-/* Compiles and stores the kernels that models usually need, confined as the service is during its
- * start. */
+/* Compiles and stores the kernels that models usually need. The process is confined in the same way
+ * as the service during its start. */
 static void chat_fill(void *data)
 {
     const struct chat_fill *fill = data;

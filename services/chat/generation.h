@@ -127,8 +127,8 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 struct models_entry;
 /* generation-model.c: finds the model of the request. NULL: @problem says why there is none. */
 const struct models_entry *generation_find_model(struct generation *g, struct problem *problem);
-/* Returns whether the model belongs to another service. The function then names that service in the
- * headers of the answer, and fills in the problem (common/wire/elsewhere.h). */
+/* Returns whether the model belongs to another service. If it does, names that service in the
+ * headers of the answer, and fills in @problem (common/wire/elsewhere.h). */
 bool generation_send_elsewhere(struct generation *g, const struct models_entry *entry,
                                struct problem *problem);
 /* Returns the limit of tokens of a choice; 0: the context is the limit. */
