@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce bench --draft: measures how much faster a model generates text with drafts
- * (infer/engine.h)
+ * sconce bench --draft: measures how much drafts speed up generation (infer/engine.h)
  *
  * Two engines for the same model, one without and one with drafts, continue the same prompts, which
  * are parts of a text. In each round both engines run, one after the other. The engine that runs
@@ -189,8 +188,7 @@ static int run_round(struct draft_bench *b, uint32_t i_round)
     for (unsigned k = 0; k < 2; k++)
         if (run_engine(b, (k + i_round) % 2, salt, &speeds[(k + i_round) % 2]) != CLI_OK)
             return CLI_FAILED;
-    /* On a GPU the last bits of a row depend on the number of rows of a step, so texts may differ.
-     */
+    /* On a GPU texts may differ: the last bits of a row depend on the number of rows of a step. */
     if (!texts_are_equal(b) && draft_is_exact(b->params->device))
         return cli_error("bench", "the texts with and without drafts differ");
     if (i_round == 0)
