@@ -19,8 +19,8 @@ struct cli_catalog {
  * exit status *ret_status. */
 bool cli_catalog_options(const char *verb, const char *help, int argc, char **argv,
                          struct cli_models *m, bool *ret_json, int *ret_status);
-/* Reads the configuration, searches the models and finds the store. Returns CLI_OK, or prints an
- * error. */
+/* Reads the configuration, searches for the models and finds the store. Returns CLI_OK, or prints
+ * an error. */
 int cli_catalog_open(const char *verb, const struct cli_models *m, struct cli_catalog *ret_catalog);
 void cli_catalog_done(struct cli_catalog *catalog);
 /* Finds a model by its name or alias. NULL: there is none, and the reason is printed. */

@@ -107,7 +107,7 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
 int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
                    struct inf_model **ret_model);
 /* Works like cli_open_model() with all weights. @chat_template is the text of a template that
- * replaces the model's own one; NULL keeps it. */
+ * replaces the model's own template; NULL keeps the model's. */
 int cli_open_chat_model(const char *verb, const struct cli_models *m, const char *model,
                         const char *chat_template, struct inf_model **ret_model);
 
