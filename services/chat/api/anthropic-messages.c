@@ -188,8 +188,7 @@ static struct message *reader_message(struct reader *reader, enum message_role r
     return m && m->role == role ? m : reader_add(reader, role);
 }
 
-/* Adds @text to a message of the user. Takes over @text, which is NULL if memory ran
- * out before. */
+/* Adds @text to a message of the user. Takes over @text, which is NULL if memory ran out before. */
 static int user_add(struct reader *reader, json_t *text)
 {
     struct message *m = text ? reader_message(reader, ROLE_USER) : NULL;

@@ -5,10 +5,9 @@
  * A GGUF file may name the special tokens in tokenizer.ggml.fim_*_token_id. Otherwise they are
  * found by the names that known families of models use. Mistral's models, whose special tokens have
  * names in brackets, were trained with the suffix first, and without a token before the middle. The
- * request
- * may have further files (fim_input.extra), which are put at the beginning of the prompt. If the
- * model has tokens for repositories, the files are in the form of Qwen2.5-Coder (arXiv 2409.12186,
- * section 3.1.3).
+ * request may have further files (fim_input.extra), which are put at the beginning of the prompt.
+ * If the model has tokens for repositories, the files are in the form of Qwen2.5-Coder (arXiv
+ * 2409.12186, section 3.1.3).
  */
 #include "chat/api/fim.h"
 
