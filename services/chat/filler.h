@@ -8,7 +8,7 @@
  * it. The service itself cannot store what it compiles, because it writes no files once it
  * serves. The process is forked before drivers are loaded, because drivers do not survive a fork.
  * It then waits for a byte from the service. The process never sees a request, because it closes
- * the service's sockets. It is confined as the service is while the service starts.
+ * the service's sockets. It has the confinement that the service has during its start.
  */
 
 struct filler {
