@@ -19,7 +19,7 @@ static const char instructions[] =
     "what the user asks and nothing else. Keep going until the task is done. Then say in a few "
     "sentences what you did.";
 
-/* An engine's context is known only while its model is loaded. */
+/* Writes the length of a model's context, which is known only while the model is loaded. */
 static int put_context(struct str *out, const struct resident *resident)
 {
     if (!resident)

@@ -36,8 +36,9 @@ static int answer_tool_problem(const struct generation *g, const struct reply_to
                        param, why);
 }
 
-/* Compiles each tool and the constraint alone, to find the one that is wrong. The error of the
- * whole grammar has positions in the whole grammar, which the client does not know. */
+/* Compiles each tool and the constraint alone, to find out which of them is wrong. The error of the
+ * whole grammar would not help the client, because it gives positions in a text that the client
+ * does not have. */
 static int answer_find_problem(struct generation *g, const char *why, struct problem *problem)
 {
     const struct constraint *c = &g->params.constraint;

@@ -5,6 +5,6 @@
 
 #include "chat/generation.h"
 
-/* Compiles g->grammar from the tools in g->reply and from g->params.constraint; for `prepare`. If a
- * schema or a grammar cannot be compiled, the problem names its field. */
+/* Compiles g->grammar from the tools in g->reply and from g->params.constraint. Called by
+ * chat_api.prepare. If a schema or a grammar cannot be compiled, the problem names its field. */
 int answer_grammar_set(struct generation *g, struct problem *problem);

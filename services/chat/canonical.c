@@ -38,8 +38,8 @@ static bool countdown_is(const char *line, size_t len)
     return true;
 }
 
-/* Finds the first paragraph at or after @from that consists of such a line. Returns its length, or
- * 0 if there is none. */
+/* Finds the first paragraph at or after @from that consists of a line for which countdown_is() is
+ * true. Returns the length of the paragraph, or 0 if there is none. */
 static size_t countdown_find(const char *text, size_t len, size_t from, size_t *ret_at)
 {
     while (from < len) {
@@ -78,8 +78,8 @@ int canonical_drop_countdown(json_t *text, json_t **ret_text)
         if (str_append(&out, s + from, at - from) < 0)
             return -ENOMEM;
         from = MIN(at + n + 2, len);
-        /* The empty line behind the paragraph was dropped with it. If the text ends with the
-         * paragraph, the empty line before it is dropped. */
+        /* The empty line after the paragraph is dropped with it. If the text ends with the
+         * paragraph, the empty line before the paragraph is dropped instead. */
         if (at + n == len && out.len >= 2)
             out.len -= 2;
     }

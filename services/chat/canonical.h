@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Makes prompts canonical: leaves out lines that an agent changes in each request and that mean
- * nothing to the model.
+ * Makes prompts canonical: leaves out lines that an agent changes in each request and that have no
+ * meaning for the model.
  *
  * The prefix cache reuses the computed beginning of an earlier prompt. It helps only if a prompt
  * begins exactly like an earlier one. Some agents put a line that changes with every request at the
@@ -23,7 +23,7 @@
 
 #include "core/macros.h"
 
-/* Returns whether @text is the line with the checksum, and nothing else. */
+/* Returns whether @text consists of the line with the checksum, and nothing else. */
 bool canonical_is_billing(const json_t *text);
 /* Leaves out the paragraphs that tell how many tokens are left. *ret_text is a new reference to
  * @text, or to a new string. -ENOMEM. */

@@ -40,8 +40,7 @@ struct chat_api {
                                             function.parameters */
     const struct inf_sampling *sampling; /* the API's default of every sampling parameter; NULL:
                                             OpenAI's defaults */
-    size_t own_size, choice_size;        /* the sizes of g->own and c->own, which are zeroed at
-                                            first */
+    size_t own_size, choice_size;        /* the sizes of g->own and c->own, which start as zeros */
     bool computes_only;                  /* no text is generated: `prepare` writes the answer */
     bool any_service;  /* the model may belong to another service, which then gets the request */
     bool takes_pieces; /* `piece` is also called for answers that are not streamed */
@@ -49,14 +48,16 @@ struct chat_api {
      * NULL. */
     void (*take)(struct model_host *host, struct http_request *http);
 
-    /* Reads and checks g->body, a JSON object. May run on a thread beside the loop. */
+    /* Reads and checks g->body, a JSON object. May run in a thread other than that of the event
+     * loop. */
     int (*read)(struct generation *g, struct problem *problem);
     /* Gets the data that the request needs from other services. Called after `read` if g->loads is
-     * set. Runs on a thread beside the loop. May be NULL. */
+     * set. Does not run in the thread of the event loop. May be NULL. */
     int (*load)(struct generation *g, struct problem *problem);
-    /* Makes g->prompts, with the loaded model, or writes the answer. Runs on a thread beside the
-     * loop. If params.unloads is set, `prepare` runs on the loop, has no model, and must write the
-     * answer. If `prepare` makes no prompts and writes nothing, the answer has no choices. */
+    /* Makes g->prompts with the loaded model, or writes the answer. Runs in a preparer thread,
+     * except if params.unloads is set: it then runs in the thread of the event loop, has no model,
+     * and must write the answer. If `prepare` makes no prompts and writes nothing, the answer has
+     * no choices. */
     int (*prepare)(struct generation *g, struct problem *problem);
 
     /* The following functions write into g->out: events of a stream, or the answer. Each returns 0
@@ -76,11 +77,11 @@ struct chat_api {
     /* Streams only, if the request has `return_progress`: called when a part of c->prompt was
      * computed. May be NULL. */
     int (*progress)(struct generation *g, struct choice *c);
-    /* Called when a choice ended. c->finish is the reason of the end, which the function may
-     * change. */
+    /* Called when a choice ended. c->finish is the reason for which it ended; the function may
+     * change it. */
     int (*finish)(struct generation *g, struct choice *c);
     /* Sends the answer to other services. Called when all choices ended, before `end`, if g->saves
-     * is set. Runs on a thread beside the loop. May be NULL. */
+     * is set. Does not run in the thread of the event loop. May be NULL. */
     void (*save)(struct generation *g);
     /* Streams only: called when an error ends the stream, before the event of the error is sent.
      * May be NULL. */

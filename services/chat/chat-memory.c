@@ -4,7 +4,7 @@
  *
  * A model takes its weights, its KV cache and some memory for computing. Weights are mapped, so the
  * kernel can drop their pages. The weights that every token reads must fit, because a model that
- * reads them from the disk for each token is of no use. The kernel may drop the other weights, such
+ * reads them from the disk for each token is too slow. The kernel may drop the other weights, such
  * as those of experts that are not chosen, and read them again. On a GPU with its own memory, a
  * model takes as much of that memory as is free, and the rest from the memory of the machine.
  */
@@ -19,7 +19,7 @@
 
 enum {
     MEMORY_USUAL_CONTEXT = 8192, /* tokens, if nothing sets a context */
-    MEMORY_LEAST_CONTEXT = 1024, /* the shortest context that is still of use */
+    MEMORY_LEAST_CONTEXT = 1024, /* the shortest context that is still useful */
     MEMORY_CONVERSATIONS = 4,    /* full-length conversations in the KV cache */
     MEMORY_BLOCK_TOKENS = 64,
     MEMORY_N_NAMED = 3, /* models that a message suggests */
@@ -57,13 +57,13 @@ static uint64_t times(uint64_t bytes, uint64_t n)
     return size_mul(bytes, n, &product) ? MIN(product, MEMORY_MAX) : MEMORY_MAX;
 }
 
-/* Returns the memory of the tokens of one conversation. */
+/* Returns how many bytes the keys and values of a conversation of @n tokens take. */
 static uint64_t tokens_bytes(const struct inf_kv_size *kv, uint64_t n)
 {
     return times(kv->per_token, DIV_UP(n, MEMORY_BLOCK_TOKENS) * MEMORY_BLOCK_TOKENS);
 }
 
-/* Returns the tokens of a conversation that the KV cache is made for. */
+/* Returns the length in tokens of the conversations for which the KV cache is sized. */
 static uint64_t wanted_context(const struct resident *resident)
 {
     const uint32_t given = chat_resident_context(resident);
@@ -99,7 +99,8 @@ static uint64_t best_kv(const struct resident *resident)
     return MAX(MIN(full + others, memory_bytes() / 4), least_kv(resident));
 }
 
-/* Returns the memory of the device that models may take; 0: the device has none of its own. */
+/* Returns the limit of what all models may take of the device's memory, in bytes; 0: the device has
+ * no memory of its own. */
 static uint64_t device_budget(const struct chat *chat)
 {
     const struct inf_device_info *info = inf_device_info(chat->device.device);

@@ -2,7 +2,7 @@
 /*
  * Opens, closes and reports the resident models of the chat service.
  *
- * A model that is used with two KV types becomes two residents.
+ * A model that is used with two KV types (number formats of keys and values) becomes two residents.
  */
 #include "chat/chat-resident.h"
 
@@ -142,9 +142,9 @@ static void resident_failed(const struct resident *resident, const char *why,
         resident_load_problem(resident, why, problem);
 }
 
-/* Returns whether @resident uses the KV type @key. Compares the names of the types first. If they
- * differ, asks the engine of a loaded resident whether its model and device support @key: a request
- * with an unsupported type is refused here, before another model is unloaded for it. */
+/* Returns whether @resident uses the KV type @key. If the names of the types differ and the
+ * resident is loaded, asks its engine whether the model and the device support @key. So a request
+ * with an unsupported type is refused before another model is unloaded for it. */
 static int resident_serves(const struct resident *resident, const void *key,
                            struct problem *problem)
 {

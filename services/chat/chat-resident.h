@@ -32,8 +32,9 @@ struct chat_resident_stats {
     uint32_t n_threads;
 };
 
-/* The key of residents_want() is a KV type. NULL: that of the model's manifest, else the configured
- * type; "any": the type does not matter. */
+/* The key of residents_want() is a KV type (a number format of keys and values). NULL stands for
+ * the type in the model's manifest, or for the configured type if the manifest has none. "any"
+ * means that the type does not matter. */
 extern const struct residents_ops chat_residents_ops;
 
 static inline struct chat_resident *chat_resident_of(const struct resident *resident)

@@ -12,8 +12,8 @@ int choice_init(struct choice *c, struct generation *g, uint32_t index, struct p
 int choice_take(struct choice *c, const struct inf_event *event);
 /* Notes when the tokens of an event came. */
 void choice_note_time(struct choice *c, const struct inf_event *event);
-/* Ends a choice. The caller has set c->finish to the reason of the end. Writes the text that the
- * parser held back. Sets c->finish to FINISH_CALLS if the answer has calls of tools, except at
- * FINISH_LENGTH. -ENOMEM. */
+/* Ends a choice. The caller has set c->finish to the reason why it ended. Writes the text that the
+ * parser held back. If the answer has calls of tools and c->finish is not FINISH_LENGTH, sets it to
+ * FINISH_CALLS. -ENOMEM. */
 int choice_end(struct choice *c);
 void choice_done(struct choice *c);

@@ -11,8 +11,9 @@
  * the policy is "chat-gpu", and the loader is told not to load NVIDIA's driver. Without a GPU, the
  * only Vulkan driver is lavapipe, which compiles code for the CPU; its policy is "chat-lavapipe".
  *
- * Units forbid compiled code. `sconce setup gpu` permits it where NVIDIA's driver is present, so
- * only tests outside of units use lavapipe.
+ * The units forbid memory that becomes executable, so drivers cannot compile code. `sconce setup
+ * gpu` permits such memory only where NVIDIA's driver is present. Therefore lavapipe is used only
+ * in tests, which run outside of units.
  */
 #include "chat/device.h"
 
@@ -32,11 +33,11 @@
 static const char policy_cpu[] = "chat", policy_gpu[] = "chat-gpu", policy_nvidia[] = "chat-nvidia",
                   policy_lavapipe[] = "chat-lavapipe";
 
-/* Disables features of Vulkan drivers and layers that computing does not need: layers for displays,
- * the drivers' own cache files, and code that NVIDIA's driver writes over its own. The driver radv
- * looks for cache files in XDG_CACHE_HOME. Without the control node, NVIDIA's driver finds no GPU,
- * and the policy does not allow the driver's calls. Vulkan loaders from version 1.3.234 on are then
- * told not to load the driver. */
+/* Disables features of Vulkan drivers that computing does not need: layers for displays, the
+ * drivers' own cache files, and changes that NVIDIA's driver makes to its own code. The driver radv
+ * looks for cache files in XDG_CACHE_HOME. If @nvidia is false, the control node is not accessible:
+ * NVIDIA's driver would find no GPU, and the policy would not allow its system calls. Therefore the
+ * Vulkan loader is told not to load this driver. Loaders older than 1.3.234 ignore this. */
 static void set_environment(const char *cache_dir, bool nvidia)
 {
     const struct {
@@ -59,8 +60,8 @@ struct chat_fill {
     const struct chat_device *device;
 };
 
-/* Compiles and stores the kernels that models usually need, confined as the service is during its
- * start. */
+/* Compiles and stores the kernels that models usually need. The process is confined in the same way
+ * as the service during its start. */
 static void chat_fill(void *data)
 {
     const struct chat_fill *fill = data;
@@ -117,7 +118,8 @@ static int refuse_lavapipe(struct options *options, const char *name, const char
         name, no_gpu);
 }
 
-/* Handles a sandbox that forbids what NVIDIA's driver needs: "auto" uses the CPU. */
+/* Handles a sandbox that forbids what NVIDIA's driver needs: "auto" uses the CPU, and any other
+ * value of chat.device is an error. */
 static int refuse_nvidia(struct chat_device *d, struct options *options, const char *name)
 {
     static const char why[] =
@@ -159,8 +161,8 @@ int chat_device_choose(struct chat_device *d, struct options *options)
     return 0;
 }
 
-/* The loop reads SIGTERM and SIGINT from a signalfd. Threads of drivers inherit the mask that this
- * function sets. Without this mask they could receive the signals. */
+/* Blocks SIGTERM and SIGINT, which the event loop reads from a signalfd. Threads that drivers start
+ * inherit the mask. Without it, one of these threads could receive the signals. */
 static void block_signals(void)
 {
     sigset_t set;

@@ -4,8 +4,8 @@
 /*
  * Chooses and opens the device on which the chat service computes.
  *
- * Opening a device loads files, opens device nodes and starts threads. All this must happen before
- * the service gives up the rights for it. Therefore the service chooses the device when it has read
+ * Opening a device loads files, opens device nodes and starts threads. The service gives up the
+ * rights for these actions before it serves. Therefore it chooses the device as soon as it has read
  * its configuration. The device determines the policy: the system calls and paths that the service
  * may use. The service then opens the device, and keeps it open for models that are loaded later.
  */

@@ -13,7 +13,7 @@
 
 #include "core/macros.h"
 
-/* Closes the sockets that the service manager passed, and forgets its other channels. */
+/* Closes the sockets that the service manager passed, and forgets the path of its notify socket. */
 static void filler_drop_sockets(void)
 {
     const int n = sd_listen_fds(1);

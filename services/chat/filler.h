@@ -7,8 +7,8 @@
  * Compiling all usual kernels takes a driver a minute or more, so the service does not wait for
  * it. The service itself cannot store what it compiles, because it writes no files once it
  * serves. The process is forked before drivers are loaded, because drivers do not survive a fork.
- * It then waits for a byte from the service. It never sees a request: it has the confinement that
- * the service has during its start, and none of its sockets.
+ * It then waits for a byte from the service. The process never sees a request, because it closes
+ * the service's sockets. It has the confinement that the service has during its start.
  */
 
 struct filler {
@@ -16,10 +16,10 @@ struct filler {
 };
 
 /* Forks the process; the caller must have a single thread. After filler_go(), the new process calls
- * @fill(@data) and exits. The kernel ends the new process when the caller's process ends. Without a
- * process, @f->fd is negative; that is not an error. */
+ * @fill(@data) and exits. The kernel kills the new process when the caller's process ends. If the
+ * process cannot be started, @f->fd is negative; this is not an error. */
 void filler_start(struct filler *f, void (*fill)(void *data), void *data);
-/* Lets the process work. */
+/* Lets the process call @fill. */
 void filler_go(struct filler *f);
 /* Lets the process exit if it did not get filler_go(). */
 void filler_done(struct filler *f);

@@ -16,9 +16,10 @@ struct inf_chat_template;
 
 /* Returns whether the conversation begins with a message of the role system or developer. */
 bool first_system_exists(const struct conversation *c);
-/* Returns whether a template writes such a message. To find out, renders a short conversation with
- * a system message. If this fails, renders the conversation without the system message. If that
- * fails too, the system message is not the reason, and the function returns true. */
+/* Returns whether a template writes a system message at the beginning. To find out, renders a short
+ * conversation with a system message. If this fails, renders the conversation without the system
+ * message. If that fails too, the system message is not the reason, and the function returns
+ * true. */
 bool first_system_is_native(const struct inf_chat_template *tmpl);
 /* Turns the messages of these roles at the beginning into paragraphs of a message of the user.
  * -ENOMEM. */

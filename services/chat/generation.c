@@ -4,7 +4,7 @@
  *
  * No field stores the state of a request, because other fields show it. While the field `waiter` is
  * in use, the request waits for its model. While the field `job` is in use, the request is being
- * read or prepared. While it has submitted prompts, it is in the engine.
+ * read or prepared. While a prompt has an `engine_id`, the engine computes the request.
  */
 #include "chat/generation.h"
 
@@ -309,8 +309,8 @@ static void generation_prepare(struct model_request *request)
     generation_drop_body(g);
 }
 
-/* Runs on the loop after generation_prepare(). Submits the prompts, or sends the answer or the
- * problem. */
+/* Runs in the thread of the event loop after generation_prepare(). Submits the prompts, or sends
+ * the answer or the problem. */
 static void generation_prepared(struct model_request *request)
 {
     struct generation *g = generation_of(request);

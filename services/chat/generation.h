@@ -36,8 +36,8 @@ struct prompt {
     /* Monotonic times: start, last progress and end of the prompt's computation; 0: not yet. */
     uint64_t start_usec, progress_usec, computed_usec;
     uint64_t n_processed; /* tokens that were computed so far, without n_cached */
-    bool is_cut;          /* the service itself ended the text; the answer reports this as the
-                             length limit */
+    bool is_cut;          /* the service itself ended the text; the answer says that the limit of
+                             tokens was reached */
 };
 
 /* A call of a tool in an answer that is not streamed. */
@@ -127,8 +127,8 @@ int generation_add_tokens(struct generation *g, int32_t *tokens, size_t n_tokens
 struct models_entry;
 /* generation-model.c: finds the model of the request. NULL: @problem says why there is none. */
 const struct models_entry *generation_find_model(struct generation *g, struct problem *problem);
-/* Returns whether the model belongs to another service. The function then names that service in the
- * headers of the answer, and fills in the problem (common/wire/elsewhere.h). */
+/* Returns whether the model belongs to another service. If it does, names that service in the
+ * headers of the answer, and fills in @problem (common/wire/elsewhere.h). */
 bool generation_send_elsewhere(struct generation *g, const struct models_entry *entry,
                                struct problem *problem);
 /* Returns the limit of tokens of a choice; 0: the context is the limit. */

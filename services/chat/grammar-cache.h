@@ -35,8 +35,8 @@ struct grammar_cache {
 };
 
 void grammar_cache_init(struct grammar_cache *cache, const struct grammar_cache_limits *limits);
-/* Compiles a grammar, or finds it. The caller owns the reference *ret_grammar. Errors as
- * inf_grammar_new(). */
+/* Finds a grammar in the cache, or compiles it. The caller owns the reference *ret_grammar. The
+ * errors are those of inf_grammar_new(). */
 int grammar_cache_get(struct grammar_cache *cache, const struct inf_tokenizer *tok,
                       enum inf_grammar_kind kind, const char *text, size_t len,
                       struct inf_grammar **ret_grammar, struct inf_err *reterr);

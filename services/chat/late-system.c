@@ -63,7 +63,7 @@ bool late_system_is_native(const struct inf_chat_template *tmpl)
     return true;
 }
 
-/* The state of late_system_merge(), which writes the messages anew into the same array. */
+/* The state of late_system_merge(), which writes the changed messages into the same array. */
 struct late_merge {
     struct conversation *c;
     size_t n;            /* number of messages written so far */

@@ -19,8 +19,8 @@ struct inf_chat_template;
 
 /* Returns whether the conversation has system messages after its first message. */
 bool late_system_exists(const struct conversation *c);
-/* Returns whether a template writes such messages in their places. Renders a short conversation to
- * find out. */
+/* Returns whether a template writes these system messages in their places. Renders a short
+ * conversation to find out. */
 bool late_system_is_native(const struct inf_chat_template *tmpl);
-/* Turns all such messages into paragraphs of other messages, or into user messages. -ENOMEM. */
+/* Turns all these messages into paragraphs of other messages, or into user messages. -ENOMEM. */
 int late_system_merge(struct conversation *c);

@@ -65,8 +65,8 @@ static char *chat_cache_socket(const struct options *options)
     return config_socket_path(service_rows[SERVICE_CACHE].name, &path) < 0 ? NULL : path;
 }
 
-/* Returns the path of the keep service's socket; NULL: no directory for sockets is known, and
- * nothing is kept. */
+/* Returns the path of the keep service's socket. NULL: no directory for sockets is known; responses
+ * are then not kept. */
 static char *chat_keep_socket(const struct options *options)
 {
     char *path;

@@ -35,7 +35,7 @@ enum constraint_kind {
     CONSTRAINT_NONE,
     CONSTRAINT_JSON,   /* the answer is any JSON object */
     CONSTRAINT_SCHEMA, /* constraint.value: a JSON Schema */
-    CONSTRAINT_GBNF,   /* constraint.value: string, as for the next two kinds */
+    CONSTRAINT_GBNF,   /* constraint.value: a string, here and for the next two kinds */
     CONSTRAINT_REGEX,
     CONSTRAINT_LARK,
     CONSTRAINT_CHOICE, /* constraint.value: array of strings; the answer is one of them */
@@ -68,8 +68,8 @@ struct params {
     struct inf_logit_bias *bias;
     struct inf_stop stops[PARAMS_MAX_STOPS]; /* their texts belong to stop_texts */
     json_t *stop_texts[PARAMS_MAX_STOPS];
-    size_t n_stops, n_given_stops; /* n_given_stops: those of the request; those of the model's
-                                      manifest are behind them */
+    size_t n_stops, n_given_stops; /* the first n_given_stops are those of the request; those of
+                                      the model's manifest follow */
     uint32_t n;                    /* choices per prompt */
     uint32_t max_tokens; /* limit of tokens of a choice; 0: the default of the configuration */
     int n_logprobs;      /* as in struct inf_request */
@@ -117,9 +117,9 @@ int params_number(json_t *object, const char *name, const struct sampling_row *r
                   double *ret_value, struct problem *problem);
 struct config;
 
-/* Sets each sampling parameter that the request does not give. The value comes from the first of
- * these that has one: the manifest, the model, the configuration, the API's defaults. @api NULL:
- * OpenAI's defaults. */
+/* Sets each sampling parameter that the request does not give. The sources are, in this order, the
+ * manifest, the model, the configuration and the API's defaults; the first source that has a value
+ * counts. @api NULL: OpenAI's defaults. */
 void params_resolve(struct params *params, const struct inf_sampling *manifest,
                     const struct inf_sampling *model, const struct config *config,
                     const struct inf_sampling *api);

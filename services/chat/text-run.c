@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joins pieces of texts. If a text has only one piece, it is a reference to the piece, and nothing
- * is copied. */
+/* Joins pieces to texts (see text-run.h). A text with only one piece is a reference to this piece,
+ * so nothing is copied. */
 #include "chat/text-run.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Joins many pieces to one text of a message, in a time that is linear in their length.
+ * Joins many pieces to one text of a message, in time that is linear in their total length.
  *
  * A run extends one JSON string. The string is out of date until the run ends.
  */

@@ -177,7 +177,7 @@ int thinking_write_history(struct conversation *c, const char *source, struct pr
         return thinking_take_text(c) < 0 ? problem_no_memory(problem) : 0;
     if (!marks || strcmp(marks->close, "</think>") != 0 || thinking_find_field(source))
         return 0;
-    /* The template does not write a message that the answer continues. */
+    /* If the answer continues the last message, the template does not write this message. */
     for (size_t i = 0; i < c->n_messages - (c->continues ? 1 : 0); i++) {
         struct message *m = &c->messages[i];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Controls how much a model thinks, by the variables of its template and the limits of the
+/* Controls how much a model thinks, with the variables of its template and the limits of the
  * engine. */
 
 #include "chat/generation.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Gives the verbs that handle installed models the list of models and the store. */
+/* Opens the list of installed models and the store, for verbs that handle installed models. */
 
 #include "cli/cli.h"
 #include "common/models/models.h"
@@ -13,14 +13,14 @@ struct cli_catalog {
     char *store; /* the directory into which models are installed */
 };
 
-/* Parses the options of a verb whose options are --json, --help and the options that choose models
+/* Parses the options of a verb that has only --json, --help and the options that choose models
  * (struct cli_models). @help is the verb's help text. Returns true if the verb goes on;
  * argv[optind] is then the first name on the command line. Returns false if the verb ends with the
  * exit status *ret_status. */
 bool cli_catalog_options(const char *verb, const char *help, int argc, char **argv,
                          struct cli_models *m, bool *ret_json, int *ret_status);
-/* Reads the configuration, searches the models and finds the store. Returns CLI_OK, or prints an
- * error. */
+/* Reads the configuration, searches for the models and finds the store. Returns CLI_OK, or prints
+ * an error. */
 int cli_catalog_open(const char *verb, const struct cli_models *m, struct cli_catalog *ret_catalog);
 void cli_catalog_done(struct cli_catalog *catalog);
 /* Finds a model by its name or alias. NULL: there is none, and the reason is printed. */

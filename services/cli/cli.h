@@ -107,7 +107,7 @@ int cli_find_model(const char *verb, const struct cli_models *m, const char *mod
 int cli_open_model(const char *verb, const struct cli_models *m, const char *model, bool vocab_only,
                    struct inf_model **ret_model);
 /* Works like cli_open_model() with all weights. @chat_template is the text of a template that
- * replaces the model's own one; NULL keeps it. */
+ * replaces the model's own template; NULL keeps the model's. */
 int cli_open_chat_model(const char *verb, const struct cli_models *m, const char *model,
                         const char *chat_template, struct inf_model **ret_model);
 
@@ -125,8 +125,8 @@ char *cli_find_gateway(void);
 #define CLI_WAYS_IN                                                                                \
     "join its group with `sudo usermod -aG sconce $USER` and log in again, or set up services of " \
     "your own with `sconce setup`"
-/* Prints why connecting to the gateway at @address failed, for -ECONNREFUSED, -ENOENT and -EACCES
- * as http_connect() returns them. Returns false for any other error, and prints nothing. */
+/* Prints why http_connect() to the gateway at @address failed, if @error is -ECONNREFUSED, -ENOENT
+ * or -EACCES. For any other error, prints nothing and returns false. */
 bool cli_tell_no_gateway(const char *verb, const char *address, int error);
 
 DEFINE_CLEANUP(struct inf_model *, inf_model_unref);

@@ -133,7 +133,7 @@ int cli_settings(const char *verb, const struct cli_models *m, const char *model
         return r;
     if (models_scan(config, &models) < 0)
         return cli_error(verb, "out of memory");
-    /* The same words as in cli_find_model() are paths. */
+    /* As in cli_find_model(), a word with a slash is a path if that path exists. */
     if (strchr(model, '/') && path_exists(model))
         return CLI_OK;
     entry = models_find(models, model);

@@ -3,7 +3,7 @@
  * Loads chat templates from models and from single files (see template-source.h).
  *
  * A directory without a vocabulary can still have a template. Therefore a directory with a
- * tokenizer_config.json is not opened as a model: this file is read here.
+ * tokenizer_config.json is not opened as a model. Instead, tokenizer_config.json is read.
  */
 #include "cli/template-source.h"
 

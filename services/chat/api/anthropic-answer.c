@@ -2,11 +2,11 @@
 /*
  * Answers POST /v1/messages and /v1/messages/count_tokens.
  *
- * A stream is made of named events. message_start has the numbers of tokens of the prompt, so it is
- * written as soon as they are known: with the first token. The events of a block are
+ * A stream is made of named events. message_start has the numbers of tokens of the prompt. These
+ * are known when the first token comes, so message_start is written then. The events of a block are
  * content_block_start, one content_block_delta for each piece, and content_block_stop. A block of
- * thinking also has a signature before its end. message_delta has the reason of the end and the
- * usage. message_stop is the last event.
+ * thinking also has a signature before its end. message_delta has the stop reason and the usage.
+ * message_stop is the last event.
  */
 #include <errno.h>
 #include <infer/chat.h>
@@ -60,7 +60,8 @@ static int count_read(struct generation *g, struct problem *problem)
     return anthropic_read_body(g, true, problem);
 }
 
-/* Agents shorten a conversation if the error says in these words that it is too long. */
+/* Refuses a prompt that is too long. The words of the error are Anthropic's, because agents look
+ * for them, and then shorten the conversation. */
 static int anthropic_too_long(const struct generation *g, struct problem *problem)
 {
     const size_t max = generation_max_prompt(g);
@@ -190,8 +191,8 @@ static int delta_put(struct generation *g, const struct anthropic_block *b, cons
     return event_close(g, r);
 }
 
-/* Ends the block of a stream, if there is one. Signatures are not checked here, but clients send
- * thinking back only if it has a signature. */
+/* Ends the block of a stream, if there is one. Thinking gets a signature, because clients send
+ * thinking back only if it has one. This service does not check signatures. */
 static int block_stop(struct generation *g, struct anthropic_block *b)
 {
     int r = 0;
@@ -206,8 +207,8 @@ static int block_stop(struct generation *g, struct anthropic_block *b)
     return event_close(g, r);
 }
 
-/* Begins a block. If the current block has the same kind, the current block goes on instead. Each
- * call is a block of its own. */
+/* Begins a block, unless the current block has the same kind and can be continued. Each call is a
+ * block of its own. */
 static int block_start(struct generation *g, struct anthropic_block *b, enum block_kind kind,
                        const struct piece *piece)
 {

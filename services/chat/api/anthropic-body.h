@@ -41,12 +41,12 @@ int anthropic_tools_read(json_t *body, struct params *params, struct conversatio
 int anthropic_prefill_read(json_t *body, const struct params *params,
                            struct conversation *conversation, struct problem *problem);
 
-/* Sets in a schema the bounds that its description contains (anthropic-bounds.c). Does the same in
- * the schemas within it. -ENOMEM. */
+/* Adds to a schema the bounds that its description contains (anthropic-bounds.c). Does the same for
+ * all schemas within this schema. -ENOMEM. */
 int anthropic_bounds_restore(json_t *schema);
 
 /* Write the path of a field or of an item, for errors. @prefix is the path of the object or array
- * that has it. Long paths are cut. */
+ * that contains the field or item. Long paths are cut. */
 #define ANTHROPIC_PATH 128
 void anthropic_path(char out[ANTHROPIC_PATH], const char *prefix, const char *name);
 void anthropic_item(char out[ANTHROPIC_PATH], const char *prefix, size_t index);

@@ -29,8 +29,8 @@ static const char *bounds_find(const json_t *description)
     return *last == '{' ? last : NULL;
 }
 
-/* Returns the value behind NAME: in a paragraph; NULL: there is none that is a number or a
- * boolean. */
+/* Returns the value after "NAME:" in a paragraph. NULL: there is no such value, or it is neither a
+ * number nor `true`. */
 static json_t *bounds_value(const char *paragraph, const char *name)
 {
     char key[32];

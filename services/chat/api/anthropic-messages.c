@@ -188,8 +188,7 @@ static struct message *reader_message(struct reader *reader, enum message_role r
     return m && m->role == role ? m : reader_add(reader, role);
 }
 
-/* Adds @text to a message of the user. Takes over @text, which is NULL if memory ran
- * out before. */
+/* Adds @text to a message of the user. Takes over @text, which is NULL if memory ran out before. */
 static int user_add(struct reader *reader, json_t *text)
 {
     struct message *m = text ? reader_message(reader, ROLE_USER) : NULL;
@@ -345,7 +344,7 @@ static int assistant_block_read(struct reader *reader, json_t *block, const char
         return call_read(reader, block, path, m);
     if (field_is(type, "thinking"))
         return thinking_read(reader, block, path, m);
-    /* Only the service that wrote the data can read it. */
+    /* The block is skipped, because only the service that wrote its data can read it. */
     if (field_is(type, "redacted_thinking"))
         return anthropic_known(block, path, redacted_fields, reader->problem);
     if (!field_is(type, "text"))

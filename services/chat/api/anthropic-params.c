@@ -270,7 +270,8 @@ static int params_read_output(struct params *p, json_t *body, struct problem *pr
 }
 
 /* Checks the edits of the context. Only one type of edit is accepted: it keeps or drops thinking of
- * earlier turns. It has no effect, because here the chat template decides this. */
+ * earlier turns. Such an edit has no effect here, because the chat template decides which thinking
+ * is kept. */
 static int params_read_context(json_t *body, struct problem *problem)
 {
     static const char *const names[] = {"edits", NULL}, *const edit_names[] = {"type", "keep",
@@ -319,7 +320,8 @@ static int params_read_metadata(json_t *body, struct problem *problem)
                : anthropic_string(metadata, "metadata", "user_id", &user, problem);
 }
 
-/* Checks the fields that have no effect here. Refuses values that would need an effect. */
+/* Checks the fields that are accepted but have no effect here. Refuses values that ask for
+ * something that this service does not do. */
 static int params_read_accepted(json_t *body, struct problem *problem)
 {
     json_t *servers = field_find(body, "mcp_servers");

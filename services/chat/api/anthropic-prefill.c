@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds out whether an answer continues the last message of a request to Anthropic's Messages API.
- * Such a message is called a prefill.
+ * A message that the answer continues is called a prefill.
  *
  * The answer continues the last message if its role is "assistant". The error messages are those of
  * Anthropic's API, because clients search for their words.

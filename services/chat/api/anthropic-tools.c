@@ -30,7 +30,7 @@ static const char *const client_tool_fields[] = {
 
 /* Tools that the client runs. The type of such a tool determines its schema. */
 static const struct client_tool {
-    const char *types; /* the beginning of the types */
+    const char *types; /* the types of this tool begin with this text */
     const char *text;  /* description and parameters of the function */
 } client_tools[] = {
     {"bash_20",

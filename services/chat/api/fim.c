@@ -3,11 +3,11 @@
  * Makes prompts for filling in the middle of a text (see fim.h).
  *
  * A GGUF file may name the special tokens in tokenizer.ggml.fim_*_token_id. Otherwise they are
- * found by the names that known families of models use. Mistral's models, whose names are in
- * brackets, were trained with the suffix first, and without a token before the middle. The request
- * may have further files (fim_input.extra). They stand at the beginning of the prompt. If the model
- * has tokens for repositories, the files are in the form of Qwen2.5-Coder (arXiv 2409.12186,
- * section 3.1.3).
+ * found by the names that known families of models use. Mistral's models, whose special tokens have
+ * names in brackets, were trained with the suffix first, and without a token before the middle. The
+ * request may have further files (fim_input.extra), which are put at the beginning of the prompt.
+ * If the model has tokens for repositories, the files are in the form of Qwen2.5-Coder (arXiv
+ * 2409.12186, section 3.1.3).
  */
 #include "chat/api/fim.h"
 
@@ -100,7 +100,7 @@ static int fim_add(struct fim_prompt *p, const int32_t *ids, size_t n)
     return 0;
 }
 
-/* Adds a special token and the text behind it. */
+/* Adds a special token and the text after it. */
 static int fim_add_part(struct fim_prompt *p, int32_t token, const struct fim_prompt *text)
 {
     int r = fim_add(p, &token, 1);

@@ -58,7 +58,7 @@ static int llama_fields_known(const struct generation *g, const char *const *mor
     return fields_known_in(g->body, "", lists, problem);
 }
 
-/* Reads lengths. -1 stands for "no limit". */
+/* Reads lengths. The value -1 stands for "no limit". */
 static int llama_read_lengths(struct generation *g, struct problem *problem)
 {
     static const char *const names[] = {"max_tokens", "max_completion_tokens", "n_predict"};

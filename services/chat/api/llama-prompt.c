@@ -3,7 +3,7 @@
  * Reads prompts in llama-server's forms.
  *
  * A prompt is a string, an array of token ids and strings, or an object with "prompt_string". An
- * array with no number in it is a list of prompts.
+ * array without numbers is a list of prompts.
  */
 #include <errno.h>
 #include <infer/tokenizer.h>

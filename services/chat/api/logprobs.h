@@ -15,8 +15,8 @@ enum logprobs_form {
 /* Writes the object of one token. */
 int logprobs_put_token(struct str *out, const struct inf_tokenizer *tok,
                        const struct inf_token_logprob *token, enum logprobs_form form);
-/* Appends one object to @out for each token of an event. The objects have the form LOGPROBS_CHAT,
- * and commas between them. Does nothing if the request does not ask for probabilities. */
+/* Appends one object to @out for each token of an event. The objects have the form LOGPROBS_CHAT
+ * and are separated by commas. Does nothing if the request does not ask for probabilities. */
 int logprobs_add_event(const struct generation *g, const struct inf_event *event, struct str *out);
 /*
  * An answer of /v1/completions has four parallel arrays. The first four fields hold the elements of

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The parts of struct chat_api that belong to POST /v1/fim/completions alone. Its answers are those
- * of /v1/chat/completions (openai-chat.c). */
+/* The parts of struct chat_api that only POST /v1/fim/completions uses. The answers of this
+ * endpoint have the form of those of /v1/chat/completions (openai-chat.c). */
 
 #include "chat/generation.h"
 

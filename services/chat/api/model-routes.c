@@ -2,9 +2,9 @@
 /*
  * Answers POST /v1/models/load and POST /v1/models/unload, for keys with the right to manage.
  *
- * Unloading by command also unloads a pinned model. A model that requests use is unloaded when the
- * last of them has ended. Models for vectors, rankings and speech belong to other services, to
- * which the gateway then sends the request (common/wire/elsewhere.h).
+ * Unloading by command also unloads a pinned model. If requests use a model, it is unloaded when
+ * the last of these requests has ended. Models for vectors, rankings and speech belong to other
+ * services; the gateway then sends the request to that service (common/wire/elsewhere.h).
  */
 #include "chat/generation.h"
 #include "common/wire/fields.h"

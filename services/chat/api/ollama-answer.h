@@ -4,8 +4,8 @@
 /*
  * Declares the data and functions that /api/chat and /api/generate share.
  *
- * A stream consists of lines, each of which is a JSON object. The last one has "done": true, the
- * reason of the end, and durations in nanoseconds.
+ * A stream consists of lines, each of which is a JSON object. The last object has "done": true, the
+ * reason why the answer ended, and durations in nanoseconds.
  */
 
 #include "chat/generation.h"

@@ -18,8 +18,8 @@
 /* Ollama's defaults of sampling. */
 extern const struct inf_sampling sampling_ollama;
 
-/* Reads the shared parameters, and refuses the first field that is neither
- * one of them nor in @more (NULL-terminated). Strings are borrowed from the body. */
+/* Reads the shared parameters. Refuses the first field that is neither a shared parameter nor in
+ * @more (NULL-terminated). Strings are borrowed from the body. */
 int ollama_params_read(struct params *params, json_t *body, const char *const *more,
                        struct problem *problem);
 /* Reads the messages and the tools. The conversation stays empty if there are no messages. */

@@ -177,7 +177,8 @@ static int show_write(struct show *s)
 
 /* --- the request --- */
 
-/* Opens the model if it is not open, and describes it. Runs on a thread beside the loop. */
+/* Opens the model if it is not open, and describes it. Does not run in the thread of the event
+ * loop. */
 static void show_describe(struct model_request *request)
 {
     struct show *s = show_of(request);

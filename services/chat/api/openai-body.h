@@ -31,7 +31,7 @@ int openai_fields_known(json_t *body, const char *const *more, struct problem *p
 /* Reads the messages, and the fields that set variables of the chat template. */
 int openai_conversation_read(json_t *body, struct conversation *conversation,
                              struct problem *problem);
-/* Reads the tools into @conversation. Reads into @rules which of them may be called. */
+/* Reads the tools into @conversation, and sets in @rules which tools may be called. */
 int openai_tools_read(json_t *body, struct tool_rules *rules, struct conversation *conversation,
                       struct problem *problem);
 /* Names of the fields that openai_constraint_read() and openai_reasoning_read() know,

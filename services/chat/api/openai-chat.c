@@ -60,7 +60,7 @@ static int chat_read_unsupported(struct generation *g, struct problem *problem)
         if (field_find(g->body, refused[i]))
             return problem_set(problem, 400, "unsupported_parameter", refused[i],
                                "Unsupported parameter: '%s' is not supported here.", refused[i]);
-    /* In llama-server, only its own routes read this field. On the routes of OpenAI's API the field
+    /* llama-server reads this field only on its own routes. On the routes of OpenAI's API the field
      * has no effect, but it must be an array. */
     value = field_find(g->body, "response_fields");
     if (value && !json_is_array(value))

@@ -205,7 +205,8 @@ static int put_text(struct generation *g, struct choice *c, const char *text, si
     return len ? put_chunk(g, c, text, len, NULL) : 0;
 }
 
-/* Writes the prompt at the beginning of the choice, once, if the request has `echo`. */
+/* Writes the prompt at the beginning of the choice if the request has `echo` and the prompt was not
+ * written before. */
 static int echo_prompt(struct generation *g, struct choice *c)
 {
     const struct openai_own *own = g->own;

@@ -64,7 +64,7 @@ static int text_set(struct constraint *c, enum constraint_kind kind, json_t *val
     return constraint_set(c, kind, value, field, problem);
 }
 
-/* Sets a grammar. The rules of GBNF contain "::=", and the rules of Lark contain ":". */
+/* Sets a grammar. Its notation is GBNF if the text contains "::=", and Lark otherwise. */
 static int grammar_set(struct constraint *c, json_t *value, const char *field,
                        struct problem *problem)
 {

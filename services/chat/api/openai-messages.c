@@ -46,8 +46,8 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
     return 0;
 }
 
-/* Reads the content, which is a string or an array of parts. The assistant's messages may lack
- * it. */
+/* Reads the content, which is a string or an array of parts. Messages of the assistant may have no
+ * content. */
 static int content_read(json_t *object, struct message *m, const char *prefix,
                         struct problem *problem)
 {

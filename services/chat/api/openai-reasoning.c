@@ -28,8 +28,8 @@ static int effort_read(json_t *body, struct reasoning_rules *rules, struct probl
                        "\"low\", \"medium\", \"high\", \"xhigh\" or \"max\".");
 }
 
-/* Reads one field with a budget. If a request has several budgets, the smallest one counts. -1
- * means no limit. */
+/* Reads one field with a budget. If a request has several budgets, the smallest one counts. The
+ * value -1 means no limit. */
 static int budget_read(json_t *body, const char *name, struct reasoning_rules *rules,
                        struct problem *problem)
 {

@@ -2,9 +2,9 @@
 /*
  * Makes the items of a response from pieces, and writes the events of a stream.
  *
- * The type of an event is its name, and is also in its data. The data also have a sequence number.
- * The events of an item come in this order: the item is added, its part is added (calls have no
- * part), deltas, the whole text, the part is done, the item is done.
+ * The name of an event is its type, which is also in its data. The data also have a sequence
+ * number. An item has these events, in this order: the item was added, its part was added, deltas
+ * of the text, the whole text, the part is done, the item is done. Calls have no part.
  */
 #include <errno.h>
 #include <string.h>

@@ -99,7 +99,7 @@ static int part_text(json_t *part, const char *param, struct str *out, struct pr
 }
 
 /* Reads a string or an array of parts of text. *ret_text is a new reference; NULL: the field is
- * absent or empty. */
+ * absent, or an empty array. */
 static int text_read(const struct item *item, const char *name, json_t **ret_text,
                      struct problem *problem)
 {

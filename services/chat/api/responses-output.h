@@ -66,7 +66,7 @@ int output_piece(struct output *o, const struct piece *piece, struct str *out);
 int output_finish(struct output *o, bool is_cut, struct str *out);
 /* Writes the last event, or the response if the output does not stream. */
 int output_end(struct output *o, struct str *out);
-/* Writes the last event of a failed response. o->error is the reason of the failure. */
+/* Writes the last event of a failed response. o->error says why it failed. */
 int output_fail(struct output *o, struct str *out);
 
 /* responses-object.c */

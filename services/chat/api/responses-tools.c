@@ -4,8 +4,8 @@
  *
  * Functions and custom tools get OpenAI's format of chat completions, which templates expect. The
  * tools of a namespace get names of their own, NAMESPACE__NAME. Tools that run on OpenAI's servers
- * are skipped, because agents list such tools although they can work without them. A request that
- * demands the call of such a tool is refused.
+ * are skipped, because agents list such tools but can work without them. A request that demands the
+ * call of such a tool is refused.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 /*
  * Answers POST /v1/responses and POST /v1/responses/input_tokens.
  *
- * First, the chat service asks the keep service for the items that the request continues. This also
- * tells whether the response can be kept. When the response is complete, the chat service sends it
- * to the keep service before it sends the last event to the client. Therefore the client can
- * continue the response at once.
+ * First, the chat service asks the keep service for the items that the request continues. The
+ * result also tells whether the response can be kept. When the response is complete, the chat
+ * service sends it to the keep service before it sends the last event to the client. Therefore the
+ * client can continue the response at once.
  */
 #include <errno.h>
 #include <infer/tokenizer.h>
@@ -321,7 +321,7 @@ static int responses_fail(struct generation *g, const struct problem *problem)
 {
     struct responses_own *own = own_of(g);
 
-    /* The response is complete, and a thread may be sending it to the keep service. */
+    /* A complete response must not change: a thread may be sending it to the keep service. */
     if (g->n_choices && g->n_finished == g->n_choices)
         return 0;
     snprintf(own->error, sizeof(own->error), "%s", problem->message);

@@ -14,8 +14,8 @@ static double milliseconds(uint64_t from_usec, uint64_t to_usec)
     return from_usec && to_usec > from_usec ? (double)(to_usec - from_usec) / 1e3 : 0;
 }
 
-/* Writes ,"NAME_n":…,"NAME_ms":…,"NAME_per_token_ms":…,"NAME_per_second":… The last two are
- * computed from the @n_steps tokens that took @ms milliseconds. */
+/* Writes ,"NAME_n":…,"NAME_ms":…,"NAME_per_token_ms":…,"NAME_per_second":… The last two values are
+ * computed from @n_steps tokens in @ms milliseconds. */
 static int put_part(struct str *out, const char *name, uint64_t n, uint64_t n_steps, double ms)
 {
     int r = str_printf(out, ",\"%s_n\":%llu,\"%s_ms\":", name, (unsigned long long)n, name);

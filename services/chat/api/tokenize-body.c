@@ -25,8 +25,8 @@ static const char *const apply_template_fields[] = {
     NULL,
 };
 
-/* Maximum size of a text in bytes. Processing a text takes about a hundred times its size in
- * memory. */
+/* Maximum size of a text in bytes. The memory for processing a text is about a hundred times as
+ * large as the text. */
 #define TOKENIZE_MAX_BYTES ((size_t)4 << 20)
 
 json_t *tokenize_text(const struct generation *g)

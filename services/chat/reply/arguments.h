@@ -26,5 +26,5 @@ unsigned arguments_types(json_t *parameters, const char *key);
  * point. */
 unsigned value_types(json_t *root, json_t *schema);
 /* Appends the plain text @text as a JSON value. The value has one of @types if the text can be read
- * so, and is a string otherwise. -ENOMEM. */
+ * as a value of this type, and is a string otherwise. -ENOMEM. */
 int arguments_put_value(unsigned types, const char *text, size_t len, struct str *out);

@@ -7,6 +7,6 @@
 
 #define CALL_ID_SIZE 192
 
-/* Writes an id into @ret_id, [CALL_ID_SIZE]. @written is the id that the model wrote, or NULL. It
- * is used only for the style ID_KIMI. */
+/* Writes an id into @ret_id, [CALL_ID_SIZE]. @written is the id that the model wrote, or NULL.
+ * @written is used only for the style ID_KIMI. */
 void call_id_make(enum id_style style, const char *written, size_t len, char *ret_id);

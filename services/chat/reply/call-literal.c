@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads calls of Gemma 4, call:NAME{key:value}, and calls in Python's syntax, [name(key=value),
- * …]. */
+/* Reads calls of Gemma 4, call:NAME{key:value}, and calls in Python's syntax,
+ * [name(key=value), …]. */
 #include <errno.h>
 #include <string.h>
 

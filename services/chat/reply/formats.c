@@ -2,7 +2,7 @@
 /*
  * The table of the formats of calls and of thinking
  *
- * Sources: the chat templates that the families' makers publish with their models, as of 2026. The
+ * The rows come from the chat templates that the makers of these models published until 2026. The
  * first row that fits a template is used. Therefore rows with rarer markers come first.
  */
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the grammar of the members of objects, and of values in Gemma's notation. Separators stand
- * only between members that are present. */
+/* Writes the grammar of the members of objects, and of values in Gemma's notation. There are
+ * separators only between members that are present. */
 #include "chat/reply/grammar-members.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ void grammar_check_members(struct lark *l, json_t *schema)
         l->error = -E2BIG;
 }
 
-/* Collects the members, the required ones first. *ret_n_required is the number of the required
- * ones. */
+/* Collects the members, the required ones first. *ret_n_required is the number of required
+ * members. */
 static size_t members_collect(json_t *schema, struct member *members, size_t *ret_n_required)
 {
     json_t *property;
@@ -52,9 +52,9 @@ static void members_put_rules(struct lark *l, json_t *root, struct member *membe
     }
 }
 
-/* Writes the optional members, which begin at @first. Each of them may be missing. Separators stand
- * only between members that are present. @follows: a required member comes before the optional
- * ones. */
+/* Writes the optional members, which begin at @first. Each of them may be missing. There are
+ * separators only between members that are present. @follows: a required member comes before the
+ * optional ones. */
 static void members_put_optional(struct lark *l, const struct member *members, size_t first,
                                  size_t n, bool follows, const char *separator)
 {

@@ -36,8 +36,8 @@ void lark_marker(struct lark *l, const char *marker);
 void lark_json(struct lark *l, const json_t *schema);
 /* Writes a regular expression. */
 void lark_regex(struct lark *l, const char *regex);
-/* Returns whether the marker begins with a special token. Other tokens cannot make up such a
- * marker. */
+/* Returns whether the marker begins with a special token. In a grammar only this token, and no
+ * text, matches the beginning of such a marker. */
 bool lark_is_special(const struct lark *l, const char *marker);
 /*
  * Adds a terminal @name that is any text without the @n markers. A NULL ends the list of markers

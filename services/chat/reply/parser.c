@@ -219,8 +219,8 @@ static enum step parser_text(struct reply_parser *p)
     return STEP_AGAIN;
 }
 
-/* Handles a text that began like a call but is none: the sink gets the first byte as text. The
- * search for calls continues after this byte. */
+/* Handles a text that began like a call but is not a call: the sink gets the first byte as text.
+ * The search for calls continues after this byte. */
 static enum step parser_not_a_call(struct reply_parser *p)
 {
     const size_t from = p->trims_start ? parser_behind_space(p, p->back) : p->back;

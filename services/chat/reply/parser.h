@@ -8,10 +8,10 @@
  * joined, the result does not depend on how the text was divided into parts. If each part consists
  * of whole code points, so does each piece.
  *
- * Whitespace between reasoning and answer, and around calls, is dropped. If a text begins like a
- * call, but its syntax is wrong or no tool has the name in it, it becomes pieces of text. If an
- * answer is cut within a call after the end of the name, the arguments stay incomplete. If it is
- * cut before the end of the name, the call is left out.
+ * Whitespace between reasoning and answer, and around calls, is dropped. A text that begins like a
+ * call becomes pieces of text if its syntax is wrong or no tool has the name of the call. If an
+ * answer is cut within a call after the end of the name, the arguments stay incomplete. If the
+ * answer is cut before the end of the name, the call is left out.
  */
 
 #include "chat/reply/piece.h"

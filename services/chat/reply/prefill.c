@@ -27,8 +27,8 @@ static int prefill_put_harmony(const struct reply *reply, const json_t *reasonin
     return r < 0 ? r : str_printf(out, "<|channel|>%s<|message|>", calls ? "commentary" : "final");
 }
 
-/* Returns whether the last text of a prompt is the end marker of thinking. The thinking before the
- * marker may be empty. */
+/* Returns whether a prompt ends with the end marker of thinking, apart from whitespace after it.
+ * The thinking before the marker may be empty. */
 static bool prefill_is_thought(const struct thinking_marks *marks, const char *prompt, size_t len)
 {
     const size_t n = strlen(marks->close);

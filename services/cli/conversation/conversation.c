@@ -4,8 +4,8 @@
  *
  * Messages are stored as JSON, the input format of templates. When the context is full, the oldest
  * messages are dropped from the prompt, but they stay in the list, because the whole list is saved.
- * For each answer, all other messages are rendered again, so the model always receives exactly the
- * prompt that the template produces.
+ * For each answer, all messages that were not dropped are rendered again, so the model always
+ * receives exactly the prompt that the template produces.
  */
 #include "cli/conversation/conversation.h"
 

@@ -147,8 +147,9 @@ static void check_groups(struct doctor *d, const struct doctor_side *side)
                         "the group %s does not exist, and the machine's sockets need it", names[i]);
 }
 
-/* Services behind the gateway trust every client, so only the gateway may use their sockets. An
- * older version of sconce gave the group sconce access to these sockets. */
+/* Checks that the group sconce may not use the socket of a service behind the gateway. Such a
+ * service trusts every client, so only the gateway may use the socket. An older version of sconce
+ * gave the group access. */
 static void check_inner_socket(struct doctor *d, const struct doctor_side *side,
                                const struct service_row *row)
 {

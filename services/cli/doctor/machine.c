@@ -45,7 +45,7 @@ static void check_drop_in(struct doctor *d, const struct doctor_side *side, cons
                         doctor_whose(side));
 }
 
-/* Checks that the unit permits what NVIDIA's driver needs, if the drop-in @text opens its nodes. */
+/* If the drop-in @text opens NVIDIA's nodes, checks that the unit permits what the driver needs. */
 static void check_code(struct doctor *d, const struct doctor_side *side, const char *text,
                        const char *device)
 {

@@ -28,7 +28,7 @@ enum {
 struct models_check {
     struct doctor *d;
     const struct doctor_side *side;
-    bool confined; /* the model will be loaded by a unit */
+    bool confined; /* the service that loads the model runs in a unit */
     struct sandbox sandbox;
     uint64_t memory; /* memory of the machine in bytes; 0: unknown */
 };
@@ -110,7 +110,7 @@ static void check_modes(const struct models_check *c, const char *name, const ch
     }
     if (!c->confined || !(part = closed_part(c, real, &mode)))
         return;
-    /* The service lists model directories; it only traverses their parents. */
+    /* The service lists model directories, but only traverses their parents. */
     rights = !S_ISDIR(mode) ? "r" : is_configured(side->config, part) ? "rx" : "x";
     doctor_tell(
         c->d, FINDING_BROKEN, "models",
@@ -245,8 +245,8 @@ void doctor_models(struct doctor *d)
         struct models_check c = {
             .d = d, .side = side, .confined = side->used, .memory = machine_memory()};
 
-        /* If no units are used, only the first side is checked: it has the models that `sconce run`
-         * and `sconce serve` find for this user. */
+        /* If no units are used, only the first side is checked. The first side has the models that
+         * `sconce run` and `sconce serve` find for this user. */
         if (!side->config || (any ? !side->used : i > 0))
             continue;
         if (!side->units || !sandbox_of_unit(side->units, "sconce-chat.service", &c.sandbox))

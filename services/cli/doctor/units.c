@@ -22,7 +22,7 @@ enum {
     OLDEST_SYSTEMD = 252, /* the oldest version that has all directives of the units */
 };
 
-/* The numbers of units: the target is unit 0, the units of services follow. */
+/* Unit 0 is the target, and the units of services follow. */
 enum {
     N_ALL_UNITS = 1 + N_SERVICE_UNITS,
 };

@@ -33,7 +33,8 @@ char *gpu_nodes_groups(const struct gpu_node *nodes, size_t n);
 bool gpu_node_is_open(const struct gpu_node *node);
 /* Returns whether the node @path is among the nodes. */
 bool gpu_nodes_contain(const struct gpu_node *nodes, size_t n, const char *path);
-/* Returns whether NVIDIA's driver is present, which compiles code in the process that uses it. */
+/* Returns whether NVIDIA's driver is present. This driver compiles code in the process that uses
+ * it. */
 bool gpu_nodes_nvidia(const struct gpu_node *nodes, size_t n);
 /* Makes the content of the drop-in that gives a service access to these nodes; NULL: out of
  * memory. If NVIDIA's driver is present, the drop-in permits memory that becomes executable. */

@@ -6,13 +6,14 @@
 #include <math.h>
 #include <string.h>
 
-/* The noise is this many standard errors of the difference: 3 leave 0.3 % of changes to chance if
- * the speeds are distributed normally. */
+/* The noise is this many standard errors of the difference. If the speeds are distributed normally,
+ * chance alone exceeds 3 standard errors in 0.3 % of the comparisons. */
 #define COMPARE_ERRORS 3.0
-/* Older runs of a side are left out, because the machine may have changed. */
+/* The largest number of runs of a side that count. Older runs are left out, because the machine may
+ * have changed. */
 #define COMPARE_RUNS 10u
-/* The speed of a machine drifts by about this much between two runs, which the spread within one
- * run does not show. It counts only if a side has a single run. */
+/* The speed of a machine drifts by about this share between two runs. The spread within one run
+ * does not show this drift, so the error of a side that has a single run is at least this. */
 #define COMPARE_DRIFT 0.01
 
 const char *compare_side(const struct run *run, enum compare_by by)
@@ -20,7 +21,7 @@ const char *compare_side(const struct run *run, enum compare_by by)
     return by == COMPARE_VERSIONS ? run->version : by == COMPARE_MODELS ? run->model : run->machine;
 }
 
-/* Returns whether two runs measured the same, apart from what is compared. */
+/* Returns whether two runs measured the same thing. The runs may differ in what @by compares. */
 static bool run_is_alike(const struct run *a, const struct run *b, enum compare_by by)
 {
     if (a->n_prompt != b->n_prompt || a->n_generate != b->n_generate || a->depth != b->depth ||
@@ -46,8 +47,9 @@ static double run_error(const struct run *run, bool is_prefill)
     return stddev / sqrt(run->repeat > 0 ? run->repeat : 1);
 }
 
-/* Sums up the runs that are like @of and have its side and its version, newest first. With several
- * runs, the error comes from the spread between them, unless the spread within them is larger. */
+/* Returns the mean speed of @of and of the runs before it that measured the same thing for the same
+ * side and version, and the error of this mean. With several runs, the error comes from the spread
+ * between the runs, or from the spread within each run if that is larger. */
 static struct compare_speed side_speed(const struct run *runs, const struct run *of,
                                        enum compare_by by, bool is_prefill)
 {
@@ -80,9 +82,10 @@ static struct compare_speed side_speed(const struct run *runs, const struct run 
     return speed;
 }
 
-/* Returns the newest run before @newest that is like it and has another side, or that of the side
- * @base. If no other version was measured, this is the run before, so that two builds of one
- * version can be compared. NULL: there is none. */
+/* Returns the run with which @newest is compared: the newest run of the same thing that has another
+ * side, or the side @base if that is not NULL. If versions are compared and only one version was
+ * measured, returns the run before @newest, so that two builds of this version can be compared.
+ * NULL: there is no such run. */
 static const struct run *find_before(const struct run *runs, size_t n, const struct run *newest,
                                      enum compare_by by, const char *base)
 {
@@ -109,7 +112,8 @@ static void compare_add(const struct run *runs, const struct run *before, const 
     struct compare_line line = {.before = before, .after = after, .is_prefill = is_prefill};
 
     line.old = side_speed(runs, before, by, is_prefill);
-    /* Two runs of one version are compared as they are; all others are means of their side. */
+    /* A side is the mean of its runs. If both sides are the same version, the second side is only
+     * the newest run. */
     line.now =
         same ? side_speed(after, after, by, is_prefill) : side_speed(runs, after, by, is_prefill);
     if (!(line.old.mean > 0) || !(line.now.mean > 0))
@@ -119,7 +123,7 @@ static void compare_add(const struct run *runs, const struct run *before, const 
     lines[(*n)++] = line;
 }
 
-/* Returns whether a newer run stands for the same line as @run. */
+/* Returns whether there is a newer run of the same thing, which then makes the line. */
 static bool is_superseded(const struct run *runs, size_t n, const struct run *run,
                           enum compare_by by)
 {

@@ -11,14 +11,14 @@
 #define PLOT_LEFT   100.0
 #define PLOT_RIGHT  20.0
 #define PLOT_TOP    64.0
-#define PLOT_PANEL  170.0 /* the height of the field of a panel */
-#define PLOT_GAP    54.0  /* between two fields, for a title */
+#define PLOT_PANEL  170.0 /* the height of the drawing area of a panel */
+#define PLOT_GAP    54.0  /* between two drawing areas, for a title */
 #define PLOT_BOTTOM 40.0
 #define PLOT_LEGEND 22.0 /* the height of a line of the legend */
 #define PLOT_FIELD  (PLOT_WIDTH - PLOT_LEFT - PLOT_RIGHT)
-/* The width of a letter of the legend, at most. */
+/* The largest width of a letter of the legend. */
 #define PLOT_LETTER 7.0
-/* The most labels below the axis of time. */
+/* The largest number of labels below the axis of time. */
 #define PLOT_LABELS 9u
 
 static const char style[] =
@@ -50,8 +50,8 @@ double plot_step(double max)
     return power * (part >= 5 ? 5 : part >= 2 ? 2 : 1);
 }
 
-/* Writes text with the characters escaped that mean something in XML. Control characters, which XML
- * forbids, become blanks. */
+/* Writes a text, and escapes the characters that have a meaning in XML. Control characters, which
+ * XML forbids, become blanks. */
 static int plot_text(struct str *out, const char *text)
 {
     int r = 0;
@@ -75,7 +75,7 @@ static int plot_label(struct str *out, double x, double y, const char *class, co
     return r < 0 ? r : str_puts(out, "</text>\n");
 }
 
-/* Returns the x of the middle of period @i. */
+/* Returns the x coordinate of the middle of period @i. */
 static double plot_x(const struct plot *plot, size_t i)
 {
     return PLOT_LEFT + PLOT_FIELD * ((double)i + 0.5) / (double)plot->n;
@@ -146,8 +146,8 @@ static int panel_bars(struct str *out, const struct plot *plot, const struct plo
     return r;
 }
 
-/* Draws the values of a series as lines, with a gap where there is none. A value between two gaps
- * is a dot. */
+/* Draws the values of a series as lines, with a gap where a value is missing. A single value
+ * between two gaps is drawn as a dot. */
 static int panel_line(struct str *out, const struct plot *plot, const double *values,
                       size_t i_series, double y, double scale)
 {
@@ -205,7 +205,7 @@ static size_t plot_letters(const char *text)
 }
 
 /* Writes the names of the series of the first panel, in lines that begin at @y. If @out is NULL,
- * only counts. Returns the number of lines, or -ENOMEM. */
+ * only counts the lines. Returns the number of lines, or -ENOMEM. */
 static int plot_legend(struct str *out, const struct plot *plot, double y)
 {
     const struct plot_panel *panel = plot->panels;

@@ -10,18 +10,18 @@
 
 #include "core/str.h"
 
-/* The most series of a panel; each has a color of its own. */
+/* The largest number of series in a panel. Each series has a color of its own. */
 #define PLOT_SERIES 7
 
 struct plot_series {
     const char *name;
-    const double *values; /* [n of the plot]; NAN: there is no value */
+    const double *values; /* [plot.n]; NAN: there is no value */
 };
 
 struct plot_panel {
     const char *title;
-    const char *unit; /* such as "ms"; "": a number */
-    bool stacked;     /* bars that stand on each other; else lines */
+    const char *unit; /* such as "ms"; "": values have no unit */
+    bool stacked;     /* the series are stacked bars; false: lines */
     const struct plot_series *series;
     size_t n_series; /* at most PLOT_SERIES */
 };
@@ -36,6 +36,6 @@ struct plot {
 
 /* Appends the image to @out. Names may be any UTF-8. -ENOMEM. */
 int plot_write(struct str *out, const struct plot *plot);
-/* Returns the distance of marks on an axis from 0 to at least @max: 1, 2 or 5 times a power of ten,
- * so that there are 3 to 6 marks. */
+/* Returns the distance between two marks on an axis from 0 to at least @max. The distance is 1, 2
+ * or 5 times a power of ten, and the axis has 3 to 8 marks above 0. */
 double plot_step(double max);

@@ -29,8 +29,8 @@ static const char schema[] =
     "PRAGMA user_version = 1;"
     "COMMIT;";
 
-/* Returns the path of the file, which the caller frees. If @makes is set, makes its directory and
- * the missing directories above it. */
+/* Returns the path of the file; the caller frees it. If @makes is set, creates the directory of the
+ * file and the missing directories above it. */
 static char *runs_path(bool makes)
 {
     _cleanup_free_ char *dir = config_data_dir();

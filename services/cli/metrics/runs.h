@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Keeps the runs of `sconce bench --save` in a file of the user, bench.db below
- * $XDG_DATA_HOME/sconce, which is a database of SQLite.
+ * Keeps the runs of `sconce bench --save` in the user's SQLite database
+ * $XDG_DATA_HOME/sconce/bench.db.
  */
 
 #include <infer/types.h>
@@ -28,7 +28,8 @@ struct run {
     double tg, tg_stddev;
 };
 
-/* Adds a run, whose id is ignored. Makes the file and its directory if they do not exist. */
+/* Adds a run, whose id is ignored. Creates the file and its directory if they do not exist. */
 int runs_add(const struct run *run, struct inf_err *reterr);
-/* Reads all runs, oldest first. The caller frees *ret_runs; without a file there are none. */
+/* Reads all runs, oldest first; *ret_n is 0 if the file does not exist. The caller frees
+ * *ret_runs. */
 int runs_read(struct run **ret_runs, size_t *ret_n, struct inf_err *reterr);

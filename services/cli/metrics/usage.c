@@ -15,7 +15,7 @@ static double row_number(const json_t *row, const char *name)
     return json_number_value(json_object_get(row, name));
 }
 
-/* Tokens per second of one answer while it is written; NAN: there is no answer. */
+/* Returns the mean speed of one answer while it was written, in tokens per second; NAN: unknown. */
 static double row_speed(const json_t *row)
 {
     const double usec = row_number(row, "generate_usec"), n = row_number(row, "next_tokens");
@@ -23,7 +23,7 @@ static double row_speed(const json_t *row)
     return n > 0 && usec > 0 ? n / usec * 1e6 : NAN;
 }
 
-/* The mean time to the first token in seconds; NAN: there is none. */
+/* Returns the mean time to the first token in seconds; NAN: no answer had a token. */
 static double row_first(const json_t *row)
 {
     const double n = row_number(row, "first_tokens");
@@ -159,7 +159,8 @@ enum { DRAWN_REQUESTS, DRAWN_SPEED, DRAWN_FIRST, DRAWN_PANELS };
 struct drawing {
     size_t n; /* periods */
     int64_t from, step;
-    const char *names[PLOT_SERIES]; /* the models with the most requests; the last may be others */
+    const char *names[PLOT_SERIES]; /* the models with the most requests; the last name may be
+                                       "others" */
     size_t n_names;
     /* [n_names][n] sums: requests, and numerators and denominators of the other panels */
     double *requests, *next, *usec, *first, *firsts;
@@ -245,7 +246,7 @@ static void drawing_choose(struct drawing *d, const json_t *data)
         }
         if (!best)
             return;
-        /* The last color is for all others, if there are several. */
+        /* The last color is for all other models together. */
         d->names[d->n_names] = d->n_names == PLOT_SERIES - 1 ? "others" : best;
         d->n_names++;
     }

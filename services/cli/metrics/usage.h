@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Shows the history of requests, an answer of GET /v1/history: as a table or as an image. */
+/* Shows the history of requests (an answer of GET /v1/history) as a table or as an image. */
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Has the list of recommended models (see suggest.h).
+ * The list of recommended models (see suggest.h)
  *
  * The member `memory` of a row is enough for the weights, for conversations of the default length,
  * and for other programs on the machine. The list is data: a change of the list changes no code.
@@ -45,8 +45,8 @@ const struct suggestion *suggestion_at(size_t i)
     return i < ARRAY_SIZE(suggestions) ? &suggestions[i] : NULL;
 }
 
-/* The kernel keeps a part of the memory of a machine for itself: a machine with 8 GiB has about
- * 7.7. */
+/* Returns whether @memory, the memory that the kernel reports, is enough for @s. The kernel keeps a
+ * part of a machine's memory for itself: a machine with 8 GiB reports about 7.7 GiB. */
 static bool suggestion_fits(const struct suggestion *s, uint64_t memory)
 {
     return s->memory - s->memory / 16 <= memory;

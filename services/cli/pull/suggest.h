@@ -11,13 +11,13 @@
 struct suggestion {
     const char *task;   /* "chat", "code", "embedding", "rerank" or "speech" */
     uint64_t memory;    /* bytes of memory that the machine should have */
-    uint64_t size;      /* bytes to fetch, about */
+    uint64_t size;      /* about how many bytes are fetched */
     const char *source; /* for `sconce pull` */
     const char *note;   /* for people */
 };
 
-/* Returns the @i-th suggestion; those of a task are together, small models first. NULL past the
- * last one. */
+/* Returns suggestion @i. The suggestions for a task follow each other, the smallest model first.
+ * NULL: there are fewer suggestions. */
 const struct suggestion *suggestion_at(size_t i);
 /* Returns whether @s is the largest suggestion of its task for a machine with @memory bytes. */
 bool suggestion_is_best(const struct suggestion *s, uint64_t memory);

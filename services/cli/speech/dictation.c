@@ -56,7 +56,8 @@ static size_t n_columns(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 8 ? size.ws_col : 80;
 }
 
-/* Returns the end of @text that fits into a line; a character beyond ASCII may take two columns. */
+/* Returns the longest end of @text that fits into a line of @columns. Characters beyond ASCII count
+ * as two columns, because some of them are that wide. */
 static const char *line_of(const char *text, size_t len, size_t columns)
 {
     const char *at = text + len;

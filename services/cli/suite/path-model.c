@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes manifests for models that are named by their paths (see path-model.h). */
+/* Writes manifests for models that are given by their paths (see path-model.h). */
 #include "cli/suite/path-model.h"
 
 #include <errno.h>

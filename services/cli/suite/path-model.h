@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Gives a model that is named by its path a name, for services that find models by name. */
+/* Gives a name to a model that is given by its path, because services find models by name. */
 
 #include "core/macros.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Finds out which services run, from the process that opened a socket and from its children. */
+/* Finds out which services run. Services are children of the process that opened their sockets. */
 
 #include <sys/types.h>
 

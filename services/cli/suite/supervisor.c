@@ -7,8 +7,8 @@
  * supervisor waits before each new start (0.1 s, doubled up to 10 s), so that a broken service uses
  * no CPU. Clients that wait meanwhile get an error from the gateway when its timeouts expire.
  *
- * A program that accepts no connections itself is started for each connection, one at a time; the
- * others wait.
+ * A program that accepts no connections itself is started once for each connection. Only one
+ * process of such a program runs at a time, and further connections wait until it ends.
  */
 #include "cli/suite/supervisor.h"
 
@@ -142,8 +142,8 @@ int supervisor_add(struct supervisor *s, const struct supervisor_service *servic
     return 0;
 }
 
-/* Runs in the child between fork and exec: sets up the descriptors of the sockets, of which the
- * first is 3, the environment and the signals. */
+/* Runs in the child between fork and exec: sets up the environment, the signals, and the
+ * descriptors of the sockets, the first of which is 3. */
 static void child_exec(const struct supervisor *s, const struct child *c)
 {
     const struct supervisor_service *v = &c->service;
@@ -188,7 +188,7 @@ static void child_exec_connected(const struct supervisor *s, const struct child 
     const struct supervisor_service *v = &c->service;
     const int fd = accept4(v->sockets[0].fd, NULL, NULL, SOCK_CLOEXEC);
 
-    /* The peer may have left again. */
+    /* The client may have disconnected already. */
     if (fd < 0)
         _exit(0);
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || setsid() < 0 || dup2(fd, STDIN_FILENO) < 0 ||

@@ -32,7 +32,8 @@ struct supervisor_service {
     const char *argv[SUPERVISOR_MAX_ARGS]; /* borrowed; argv[0] is the path of the program */
     struct supervisor_socket sockets[SUPERVISOR_MAX_SOCKETS];
     size_t n_sockets;
-    bool is_program; /* it gets each connection to its only socket as standard input and output */
+    bool is_program; /* the program is started for each connection to its only socket, and gets the
+                        connection as its standard input and output */
 };
 
 struct supervisor;

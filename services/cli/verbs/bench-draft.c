@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce bench --draft: measures how much faster texts are with drafts (infer/engine.h)
+ * sconce bench --draft: measures how much drafts speed up generation (infer/engine.h)
  *
  * Two engines for the same model, one without and one with drafts, continue the same prompts, which
- * are parts of a text. They run in turns, and the one that begins changes from round to round, so
- * that other load on the machine disturbs both alike. The printed values are medians of the rounds.
- * Each round has a salt of its own, so that no round knows the answers of another one. The texts
- * must be equal.
+ * are parts of a text. In each round both engines run, one after the other. The engine that runs
+ * first changes from round to round, so that other load on the machine affects both engines
+ * equally. The printed values are medians of the rounds. Each round has a cache salt of its own, so
+ * that no round can reuse what an earlier round computed. On a CPU, both engines must generate the
+ * same texts.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -22,7 +23,7 @@
 struct stream {
     int32_t *tokens; /* [n_generate] */
     uint32_t n;
-    bool prompted; /* the prompt is computed */
+    bool prompted; /* the prompt has been computed */
 };
 
 struct draft_bench {
@@ -97,7 +98,8 @@ static int open_engines(struct draft_bench *b)
     return CLI_OK;
 }
 
-/* Submits the prompt of stream @i: a part of the text. The parts begin at equal distances. */
+/* Submits the prompt of stream @i to engine @k. The prompt is a part of the text; the parts of the
+ * streams begin at equal distances. */
 static int submit_stream(struct draft_bench *b, unsigned k, uint32_t i, const char *salt)
 {
     const struct draft_bench_params *p = b->params;
@@ -124,7 +126,8 @@ static int submit_stream(struct draft_bench *b, unsigned k, uint32_t i, const ch
     return CLI_OK;
 }
 
-/* Lets an engine write its texts. *ret_speed: tokens per second after all prompts were computed. */
+/* Lets engine @k generate its texts. *ret_speed: tokens per second after all prompts were
+ * computed. */
 static int run_engine(struct draft_bench *b, unsigned k, const char *salt, double *ret_speed)
 {
     const uint32_t n_streams = b->params->n_streams;
@@ -169,13 +172,13 @@ static bool texts_are_equal(const struct draft_bench *b)
     return true;
 }
 
-/* Returns whether drafts must change no text on a device; NULL: the CPU. */
+/* Returns whether texts with and without drafts must be equal on @device; NULL: the CPU. */
 static bool draft_is_exact(const char *device)
 {
     return !device || strcmp(device, "cpu") == 0;
 }
 
-/* Measures one round; the first one is a warm-up. */
+/* Measures one round. Round 0 is a warm-up, whose speeds are dropped. */
 static int run_round(struct draft_bench *b, uint32_t i_round)
 {
     double speeds[2];
@@ -185,7 +188,7 @@ static int run_round(struct draft_bench *b, uint32_t i_round)
     for (unsigned k = 0; k < 2; k++)
         if (run_engine(b, (k + i_round) % 2, salt, &speeds[(k + i_round) % 2]) != CLI_OK)
             return CLI_FAILED;
-    /* On a GPU the last bits of a row depend on the number of rows of a step. */
+    /* On a GPU texts may differ: the last bits of a row depend on the number of rows of a step. */
     if (!texts_are_equal(b) && draft_is_exact(b->params->device))
         return cli_error("bench", "the texts with and without drafts differ");
     if (i_round == 0)

@@ -135,7 +135,7 @@ static void status_text(const struct cache_status *s)
         printf(" of %s", cli_size(s->max_bytes));
     printf(", in %" PRIu64 " segments; index %s\n", s->segments, cli_size(s->index_bytes));
     printf("disk       %s free\n", cli_size(s->free_bytes));
-    /* The following numbers are counted since the start of the service. */
+    /* The following lines count what happened since the service started. */
     if (asked > 0)
         printf("found      %" PRIu64 " of %" PRIu64 " blocks (%.0f %%), %s\n",
                s->found_blocks_total, asked, 100.0 * (double)s->found_blocks_total / (double)asked,

@@ -29,7 +29,7 @@ static const char help[] =
     "  --output-type TYPE   number format of the head (output.weight)\n"
     "  --embedding-type TYPE  number format of the embedding (token_embd.weight)\n"
     "  --pure               give all matrices the same number format\n"
-    "  --shard-size N       MiB of a file of a directory, at most (default: 5120)\n"
+    "  --shard-size N       largest size in MiB of a file in a directory (default: 5120)\n"
     "  -t, --threads N      compute threads (default: all available CPUs)\n"
     "  --dry-run            print the formats and sizes, but write nothing\n"
     "  --force              replace OUT if it exists\n"

@@ -77,7 +77,7 @@ static void print_sampling(const struct info_sampling *s)
 
 /* Describes the text whose memory is shown. */
 struct info_text {
-    uint64_t n_tokens;   /* of a text; 0: of the lengths in usual_tokens */
+    uint64_t n_tokens;   /* the length of the text; 0: texts of the lengths in usual_tokens */
     const char *kv_type; /* NULL: the default */
 };
 
@@ -256,8 +256,8 @@ static void print_text(struct inf_model *model, const struct info_text *text,
         printf("%s = %s\n", key, value);
 }
 
-/* Reports why a model cannot be opened: the reason, and where in the file it lies. With @json also
- * as an object on standard output. */
+/* Reports why a model cannot be opened: the reason, and the position of the error in the file. With
+ * @json, also prints both as an object on standard output. */
 static int info_error(const struct inf_err *err, bool json)
 {
     json_t *j;

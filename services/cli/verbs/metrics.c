@@ -37,7 +37,7 @@ static const char help[] =
     "if a newer version is slower by more than the threshold and more than the noise.\n\n"
     "  --by WHAT            compare by version, model or machine (default: version)\n"
     "  --base NAME          the version, model or machine to compare with (default:\n"
-    "                       the one that was measured last before the newest)\n"
+    "                       the one that was measured before the newest)\n"
     "  --model MODEL        only runs of this model\n"
     "  --threshold PERCENT  ignore smaller changes (default: 3)\n";
 

@@ -2,7 +2,7 @@
 /*
  * sconce ps: lists the models in memory; sconce stop: unloads models
  *
- * Both ask the gateway, through the routes that other clients have.
+ * Both verbs send requests to the gateway, on routes that any client can use.
  */
 #include <getopt.h>
 #include <jansson.h>

@@ -2,8 +2,9 @@
 /*
  * sconce pull: fetches a model and installs it into the store
  *
- * sconce-fetch, a child process, has the network. This process starts it, gives up the network
- * itself (policy `pull`), and then reads metadata, verifies files and installs them.
+ * Only the child process sconce-fetch uses the network. This process starts the child, gives up its
+ * own access to the network (policy `pull`), and then reads metadata, verifies files and installs
+ * them.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -57,7 +58,7 @@ static void pull_done(struct pull *p)
     free(p->store);
 }
 
-/* Gives up the network, and all files outside of the store. */
+/* Gives up access to the network, and to all files outside of the store. */
 static int confine_pull(struct pull *p, struct inf_err *reterr)
 {
     int r;
@@ -133,8 +134,8 @@ static int pull_run(struct pull *p, struct inf_err *reterr)
     int r = pull_secrets_read(p->config, &p->secrets, reterr);
 
     unsetenv("HF_TOKEN");
-    /* The store of the machine belongs to the user of its store service, which may remove only
-     * files of its own. */
+    /* The machine's store belongs to the user of the store service. This service can remove only
+     * files that belong to its user, so this process becomes that user. */
     if (r == 0)
         r = store_become_owner(p->store, reterr);
     if (r == 0)
@@ -213,7 +214,7 @@ int verb_pull(int argc, char **argv)
         return suggest_print(optind < argc ? argv[optind] : NULL, json);
     if (suggest || optind + 1 != argc)
         return cli_usage("pull", suggest ? "give one task" : "give one source");
-    /* The services, which run as other users, read the models. */
+    /* All users may read the new files, because the services run as users of their own. */
     umask(022);
     return pull_source(&m, argv[optind], name, json);
 }

@@ -13,7 +13,7 @@
 static const char help[] =
     "Usage: sconce rm [--json] MODEL...\n"
     "Removes models with their files. A file that other models share stays. A service that\n"
-    "uses a model keeps it until it unloads the model.\n\n"
+    "uses a model keeps it in memory until the service unloads it.\n\n"
     "  --json               print a JSON array\n" CLI_MODELS_HELP;
 
 /* Removes one model, and reports this. */

@@ -59,7 +59,7 @@ static const struct models_entry *find_pulled(const struct models *models, const
     return NULL;
 }
 
-/* Asks at the terminal; "y" and "yes" agree. */
+/* Asks at the terminal whether to fetch the model. The answers "y" and "yes" mean yes. */
 static bool is_agreed(const char *source)
 {
     char line[16] = "";

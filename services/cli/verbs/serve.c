@@ -33,14 +33,14 @@
 static const char help[] =
     "Usage: sconce serve [--listen ADDR:PORT]... [--ollama] [--models DIR]... [--config FILE]\n"
     "Runs the services in the foreground, without systemd: each starts on its first connection.\n\n"
-    "  --listen ADDR:PORT   address for clients (127.0.0.1:7266); port 0 selects a free one;\n"
-    "                       or unix:PATH\n"
+    "  --listen ADDR:PORT   address for clients, or unix:PATH (default: 127.0.0.1:7266); port 0\n"
+    "                       selects a free port\n"
     "  --port N             the same as --listen 127.0.0.1:N\n"
     "  --model MODEL        serve only this model: a name, a path, or OWNER/REPO of the hub\n"
     "  -y, --yes            fetch that model if it is not installed\n"
-    "  --ollama             also listens on " SERVE_OLLAMA ", where clients expect Ollama\n"
-    "  --runtime-dir DIR    directory for the services' sockets "
-    "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
+    "  --ollama             also listen on " SERVE_OLLAMA ", where clients expect Ollama\n"
+    "  --runtime-dir DIR    directory for the services' sockets (default:\n"
+    "                       $XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
 
 enum {
     SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 2, /* without the unix socket and --ollama */
@@ -57,8 +57,8 @@ struct serve {
     const char *device; /* NULL: from the configuration */
     const char *model;  /* as it was given; NULL: all models are served */
     bool yes;
-    char *only;   /* name of that model */
-    char own[32]; /* directory of its manifest if it was given by its path; "": none */
+    char *only;   /* the name of `model` */
+    char own[32]; /* directory of the manifest, if `model` was given as a path; "": none */
     const char *listen[SERVE_MAX_LISTEN + 1];
     size_t n_listen;
     char ports[SERVE_MAX_LISTEN][24]; /* the addresses of --port */
@@ -69,7 +69,7 @@ struct serve {
     char program_option[32];             /* "--fetch-socket" */
     char *no_socket; /* a path in dir without a listener, for services that are not installed */
     struct part parts[N_SERVICES];    /* by enum service_id */
-    struct part programs[N_SERVICES]; /* that are started for the services, by enum service_id */
+    struct part programs[N_SERVICES]; /* programs that the services use, by enum service_id */
     unsigned port;                    /* port of the first address; 0: unix */
 };
 
@@ -229,8 +229,8 @@ static void add_sockets(struct serve *s, struct part *part, const struct service
     for (size_t i = 0; i < N_SERVICES; i++) {
         if (!service_row_connects(row, i))
             continue;
-        /* If a service is not installed, nobody listens at its path, and the service that connects
-         * there says what to install. */
+        /* If service @i is not installed, nobody listens at the path. The service @row then fails
+         * to connect, and its error says which package to install. */
         add_option(part, s->socket_options[i],
                    s->parts[i].socket ? s->parts[i].socket : s->no_socket);
     }
@@ -355,7 +355,8 @@ static void serve_greet(const struct serve *s, const struct config *config, bool
     }
 }
 
-/* Gives the model @path a manifest, with its own name and that of its directory before it. */
+/* Writes a manifest for the model that --model gives as a path. The model gets the name NAME of its
+ * file or directory, and the alias DIRECTORY/NAME. */
 static int take_path(struct serve *s)
 {
     static const char template[] = "/tmp/sconce-XXXXXX";
@@ -386,7 +387,7 @@ static int take_path(struct serve *s)
     if (r < 0)
         return cli_error("serve", "%s: %s", manifest, strerror(-r));
     if (s->models.n_dirs == ARRAY_SIZE(s->models.dirs))
-        return cli_usage("serve", "--models is given too often");
+        return cli_usage("serve", "--models is given too many times");
     memmove(s->models.dirs + 1, s->models.dirs, s->models.n_dirs * sizeof(*s->models.dirs));
     s->models.dirs[0] = s->own;
     s->models.n_dirs++;
@@ -450,7 +451,7 @@ static int serve_run(struct serve *s, const char *runtime_dir)
     }
     if (open_sockets(s, runtime_dir, &err) < 0)
         return cli_error("serve", "%s", err.text);
-    /* Services that a user starts by hand serve all local users, unless API keys exist. */
+    /* TCP requests need a key only if API keys exist and the configuration does not open TCP. */
     open =
         config->gateway.api_keys.n + keys.n == 0 || config->gateway.tcp_access == CONFIG_TCP_OPEN;
     fill_args(s, open);

@@ -15,7 +15,7 @@
 static const char help[] =
     "Usage: sconce show [--json] MODEL\n"
     "Shows the manifest of an installed model: names, source, licence, files and digests.\n"
-    "`sconce info` shows what is inside of the files.\n\n"
+    "`sconce info` shows what is in the files.\n\n"
     "  --json               print a JSON object\n" CLI_MODELS_HELP;
 
 /* A model with its manifest and files. */

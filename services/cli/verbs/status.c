@@ -22,7 +22,8 @@
 #include "core/text.h"
 
 static const char help[] = "Usage: sconce status [--json] [--address WHERE] [--key KEY]\n"
-                           "Shows what runs and how fast. Starts no service without --address.\n\n"
+                           "Shows what runs and how fast. The command starts no service, unless\n"
+                           "--address is given.\n\n"
                            "  --address WHERE      use the gateway at " HTTP_ADDRESS_FORMS "\n"
                            "                       (default: the user's, else the system's,\n"
                            "                       else the one at port 7266)\n"
@@ -472,8 +473,8 @@ static void print_services(const struct report *r)
                            : package && r->states[i] == STATE_ABSENT ? "; it is in the package "
                                                                      : "";
 
-        /* The gateway knows nothing of services without routes. If its metrics could not be read,
-         * nothing is known of the other services either. */
+        /* The gateway knows nothing about services without routes. If its metrics could not be
+         * read, nothing is known about the other services either. */
         if (r->states[i] == STATE_UNKNOWN && (r->status != 200 || !service_rows[i].has_routes))
             continue;
         printf("%-7s  %s%s%s\n", service_rows[i].name, state_names[r->states[i]], text,

@@ -197,7 +197,7 @@ static bool take_option(struct request *q, int c, const char *arg)
     }
 }
 
-/* Returns CLI_OK; CLI_USAGE after printing an error; -1: --help was given. */
+/* Reads the options. Returns CLI_OK; CLI_USAGE after printing an error; -1: --help was given. */
 static int read_options(int argc, char **argv, struct request *q)
 {
     static const struct option options[] = {{"format", required_argument, NULL, 'f'},
