@@ -52,7 +52,7 @@ class Llvm:
         text = output([self.objdump, "-d", "--no-show-raw-insn", program])
         for line in text.splitlines():
             if m := re.match(r"\s*([0-9a-f]+):\s+(.*\S)", line):
-                # Targets of jumps have their names behind them, and some operands have comments.
+                # Targets of jumps have their names after them, and some operands have comments.
                 code[int(m[1], 16)] = re.sub(r"\s*(?:# |// |<).*$", "", m[2])
             elif m := re.match(r"([0-9a-f]+) <(.*)>:$", line):
                 functions[int(m[1], 16)] = m[2]
@@ -95,7 +95,8 @@ class Program:
         return output([self.path, *args])
 
     def rungs(self):
-        """Returns the rungs that can be traced here, lowest first, and the formats."""
+        """Returns the rungs (instruction set levels) that can be traced here, lowest first, and the
+        formats."""
         lines = self.run("--bench", "--in-cache", "--rung", "none").splitlines()[2:]
         return [r for r in lines[0].split() if r != "ref"], [line.split()[0] for line in lines[1:]]
 
