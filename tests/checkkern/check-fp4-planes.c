@@ -14,7 +14,7 @@
 #include "quant/block.h"
 #include "quant/fp4-planes.h"
 
-/* N rows of W in both formats. Row i is stored row i × step of the planes. */
+/* N rows of W in both formats. Row i of W is row i × step of the planes. */
 struct planar {
     uint32_t M, N, K, step;
     struct guarded codes, scales, joined, x, act, bias, y, y_joined;

@@ -77,7 +77,7 @@ void bed_same(struct bed *bed, const float *got, const float *expected, uint32_t
               const char *what);
 
 /* Computes all rows of one sequence at once, then a few at a time, then one by one, and compares
- * them with the formulas and with each other. @layout as for bed_init(). @tokens, @input: as in
+ * them with the formulas and with each other. @layout: as for bed_init(). @tokens, @input: as in
  * struct bed_seq. */
 void bed_check(struct check *c, const struct graph *g, const struct kv_layout *layout,
                const int32_t *tokens, const float *input, uint32_t n, const char *what);
