@@ -190,7 +190,8 @@ def accepts(program, rank, value):
 
 
 def weaker(error):
-    """docs/json-schema.md says when oneOf means anyOf."""
+    """Returns a note for errors of oneOf, which means anyOf in some schemas
+    (docs/json-schema.md)."""
     return " (oneOf as anyOf)" if "is valid under each of" in error.message else ""
 
 

@@ -38,7 +38,8 @@ struct ways {
     float *whole, *logits; /* [n_tokens, n_vocab]; whole: the logits of one step */
 };
 
-/* Compares the logits of the way @how, of which @at is a parameter, after its result @r. */
+/* Compares the logits of one way of cutting with those of one step. @how: the way; @at: its
+ * parameter; @r: the result of the computation. */
 static void compare(struct ways *w, int r, const char *how, uint32_t at)
 {
     const size_t row = w->run.n_vocab * sizeof(float);
