@@ -185,7 +185,7 @@ TEST(ternary_rows_lie_in_their_order)
                      INF_DTYPE_BITNET);
 }
 
-/* The bytes behind the last column must not add anything to a product. */
+/* The bytes after the last column must not add anything to a product. */
 TEST(codes_behind_the_last_column_are_zero)
 {
     static const float factor = 1;

@@ -15,7 +15,7 @@ TEST(models_share_a_budget_of_memory)
     ASSERT_STREQ(story, "+big-4+big-5+a");
     resident_release(take("big-4", NULL));
     settle();
-    /* The least recently used models make room, and no more of them than are needed. */
+    /* The least recently used models are unloaded, and only as many as needed. */
     take("big-6", NULL);
     ASSERT_STREQ(story, "+big-4+big-5+a-a-big-5+big-6");
     finish();
