@@ -146,7 +146,7 @@ side_by_side() {
 }
 
 # make_venv: makes the environment of the Python tests in $venv, with the packages from PyPI. It does not see the
-# distribution's packages, because pip may search for an hour for versions that fit to old ones. If pip
+# distribution's packages, because pip may search for an hour for versions that fit old ones. If pip
 # fails, the distribution's packages are used instead.
 make_venv() {
     python3 -m venv "$venv"
