@@ -145,7 +145,8 @@ install_links() {
 }
 
 # install_units: writes the units with the directory of this installation. The units hide the home directory from the
-# services, so they bind the directory of the programs. As packages do, this opens the sockets.
+# services, so they bind the directory of the programs. The function also opens the sockets, as
+# packages do.
 install_units() {
     mkdir -p "$units"
     for unit in "$app"/share/systemd/user/sconce*; do

@@ -273,7 +273,7 @@ class Model(_Owned):
 
 
 class Engine(_Owned):
-    """Generates text. @context is the most tokens of a conversation."""
+    """Generates text. @context is the maximum number of tokens of a conversation."""
 
     _free = "inf_engine_free"
 
