@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures what snapshots of recurrent state cost, and what they save, by the number of blocks
- * between them.
+ * Measures what snapshots of recurrent state cost, and what they save, for several distances
+ * between them, in blocks.
  *
  * bench-marks MODEL [N_TOKENS [N_TEXTS [THREADS]]]
  *
@@ -117,7 +117,7 @@ static struct again compute_again(const struct bench *b, uint32_t every)
 
     if (!text)
         fail("out of memory");
-    rng_seed(&rng, 1); /* the same places for each spacing */
+    rng_seed(&rng, 1); /* the same random numbers for each distance */
     for (uint32_t i = 0; i < b->n_texts; i++) {
         const uint32_t n = b->n_tokens / 2 + rng_u32(&rng) % (b->n_tokens / 2);
 

@@ -154,7 +154,7 @@ def measure(figures):
                    help="build directory (default: build)")
     p.add_argument("--limit", type=int, metavar="BYTES")
     p.add_argument("--rounds", type=int, default=3, metavar="N",
-                   help="number of answers of which the median counts (default: 3)")
+                   help="number of answers, whose median is printed (default: 3)")
     p.add_argument("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--docs", metavar="FILE", help="put the table between the marks of this file")
     options = p.parse_args()

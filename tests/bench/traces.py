@@ -192,7 +192,7 @@ def unit_shares(text, cycles):
     loads = zip(re.findall(r"\[([\d.]+)\]", m[1]), m[2].split())
     shares = {}
     for key, load in loads:
-        # Units of a kind share their name; the busiest of them counts.
+        # Units of a kind share their name; the result is that of the busiest one.
         value = 0 if load == "-" else float(load) / cycles
         shares[units[key]] = max(value, shares.get(units[key], 0))
     return shares
@@ -228,8 +228,8 @@ def waits_of(text):
 
 
 def predict(llvm, kernel, triple, cpu):
-    """Returns a Prediction. The front end is the limit if the CPU takes up instructions at 90 % of
-    its width, and a unit is the limit if it works in 90 % of the cycles."""
+    """Returns a Prediction. The front end is the limit if it delivers instructions at 90 % of its
+    width, and a unit is the limit if it works in 90 % of the cycles."""
     text = simulate(llvm, kernel.lines, triple, cpu)
     cycles = int(re.search(r"Total Cycles: +(\d+)", text)[1])
     width = int(re.search(r"Dispatch Width: +(\d+)", text)[1])
