@@ -29,7 +29,7 @@
 
 #define CACHE_K       2048u
 #define CACHE_GROUP   128u         /* columns that share a scale in affine formats */
-#define CACHE_RUNS    400u         /* the fastest run counts */
+#define CACHE_RUNS    400u         /* the result is that of the fastest run */
 #define CACHE_TRACED  32u          /* rows of W in a trace */
 #define CACHE_CHAIN   4096u        /* dependent additions that measure the clock */
 #define CACHE_UNKNOWN (512u << 10) /* bytes of a cache whose size is not known */
