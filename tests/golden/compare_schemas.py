@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the grammar of JSON Schemas with llguidance and xgrammar. Run by hand:
+"""Compares the grammar of JSON Schemas with llguidance and xgrammar. People run this script by
+hand:
 
     compare_schemas.py CLI DIRECTORY... [--only TEXT] [--seed NUMBER] [--seconds NUMBER] [--json FILE]
 

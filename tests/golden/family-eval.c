@@ -21,12 +21,12 @@
  *
  * --chunks, --borders and --snapshots print in how many ways the text was computed, and the first
  * way whose logits are not bit for bit those of one step. The program exits with 1 if there is such
- * a way, if an error is above the bound, or if a model cannot be opened. Quantized weights are
- * above the bound on the CPU, because products with them round their inputs to 8 bits. With
- * --rounded, the program therefore also prints the error to a computation in double precision that
- * rounds in the same way, and the error of the rows before the first one with an error of 1e-9. In
- * that row the device rounded a value that is nearly in the middle between two integers to the
- * other integer; later rows depend on this row.
+ * a way, if an error is above the bound, or if a model cannot be opened. Errors of quantized
+ * weights are above the bound on the CPU, because products with them round their inputs to 8 bits.
+ * With --rounded, the program therefore also prints the error to a computation in double precision
+ * that rounds in the same way, and the error of the rows before the first one with an error of
+ * 1e-9. In that row the device rounded a value that is nearly in the middle between two integers to
+ * the other integer; later rows depend on this row.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -306,7 +306,7 @@ static bool compare(const struct family *f, const char *name, const struct optio
     return e < 1e-9 && !ways.differs;
 }
 
-/* Compares the files of one directory, on all instruction sets if that is wanted. */
+/* Compares the files of one directory, on all instruction sets if the options request it. */
 static bool compare_all(const char *dir, struct options *o)
 {
     struct family f = {.dir = dir};

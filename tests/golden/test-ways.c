@@ -129,7 +129,7 @@ TEST(logits_do_not_depend_on_steps)
 
     for (size_t t = 0; test_target_at(t, &on); t++)
         for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-            /* lavapipe compiles the kernels of a model for seconds. */
+            /* lavapipe takes seconds to compile the kernels of a model. */
             if (strcmp(on.device, "cpu") == 0 || test_drawn(3))
                 check(files[i], &on);
 }
