@@ -14,7 +14,7 @@ enum { ROWS = 8, COLS_MOST = 384, DECODED_MOST = ROWS * COLS_MOST * sizeof(float
 static uint8_t codes[ROWS * COLS_MOST], planes[2][2 * ROWS * COLS_MOST],
     blocks[DECODED_MOST] __attribute__((aligned(4)));
 
-/* Fills codes and planes; halves have ordinary values. */
+/* Fills codes with random bytes, and planes with ordinary F16 numbers. */
 static void fill(void)
 {
     uint32_t x = 1;

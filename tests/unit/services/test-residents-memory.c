@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the memory of the pool of models: budgets, pinned models, and who makes room for whom. */
+/* Tests the memory of the pool of models: budgets, pinned models, and which models are unloaded for
+ * others. */
 #include "fake-models.h"
 
 TEST(models_share_a_budget_of_memory)
