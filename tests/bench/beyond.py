@@ -62,9 +62,9 @@ class Cgroup(contextlib.AbstractContextManager):
 
 
 def sleep_on(pipe):
-    """Sleeps a millisecond again and again until the pipe says stop, then sends how late it woke,
-    in milliseconds. Its priority is higher than that of the services, so it never waits for a
-    processor, and all delays come from the kernel."""
+    """Sleeps a millisecond again and again until the pipe has data. Then it sends how late it woke,
+    in milliseconds: the median, the 99th percentile and the maximum. Its priority is higher than
+    that of the services, so it never waits for a processor, and all delays come from the kernel."""
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(50))
     late = []
     while not pipe.poll():
