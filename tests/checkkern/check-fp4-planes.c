@@ -2,8 +2,8 @@
 
 /*
  * Compares products with MXFP4 whose scales are in a separate array (a plane), bit for bit, with
- * products with the same weights as MXFP4 of GGUF files. check-matmul.c compares the latter with
- * the reference. Also measures the speed of these products.
+ * products with the same weights as MXFP4 of GGUF files. check-matmul.c compares products with
+ * MXFP4 of GGUF files with the reference. Also measures the speed of these products.
  */
 
 #include <stdio.h>

@@ -43,8 +43,8 @@ struct bed {
 };
 
 /* Compiles @g for steps of at most @max_rows. Returns false if this case is not part of the random
- * sample, or if the device does not support the graph; the latter is reported. @layout is NULL for
- * graphs without attention. */
+ * sample, or if the device does not support the graph; a graph that is not supported is reported.
+ * @layout is NULL for graphs without attention. */
 bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
               const struct kv_layout *layout, uint32_t max_rows, uint32_t max_ctx);
 void bed_done(struct bed *bed);
