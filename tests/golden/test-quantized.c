@@ -5,7 +5,7 @@
  * weights of MLX. Compares models in all formats of MLX with mlx-lm (make_mlx.py), which computes
  * in single precision. The graph is computed in double precision. The engine computes on every
  * instruction set of the CPU, or on $SCONCE_DEVICE. On the CPU it rounds the inputs of products to
- * int8: BitNet defines this rounding, and the others lose precision by it.
+ * int8: BitNet defines this rounding, and the other formats lose precision by it.
  */
 #include <infer/bench.h>
 #include <infer/engine.h>
