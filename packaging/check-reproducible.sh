@@ -7,7 +7,8 @@
 #   packaging/check-reproducible.sh --release TAG [OPTION]...
 #
 # With --release it runs packaging/release.sh twice for a tag, with the same options, and compares all files except
-# signatures. The clock is then the same, because apt refuses lists of packages that have expired.
+# signatures. Both runs then have the same clock, because apt refuses lists of packages that have
+# expired.
 set -eu
 
 release=
@@ -56,7 +57,7 @@ if [ "$release" ]; then
     exit 0
 fi
 
-# Copy the last commit, or without git the working tree, for both builds.
+# Copy the last commit (without git: the working tree) for both builds.
 mkdir "$work/tree"
 git="git -c safe.directory=* -C $tree"
 if $git rev-parse --verify -q HEAD >/dev/null 2>&1; then

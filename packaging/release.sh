@@ -115,7 +115,7 @@ if [ -d "$tree/packaging/subprojects/packagecache" ]; then
     cp -R "$tree/packaging/subprojects/packagecache" packaging/subprojects/
 fi
 
-# The agent of gpg keeps its socket in the directory of the keyring, and ends with it.
+# The agent of gpg keeps its socket in the directory of the keyring. Both are removed at the exit.
 if [ "$key_file" ]; then
     GNUPGHOME=$work/keys
     export GNUPGHOME

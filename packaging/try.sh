@@ -147,7 +147,8 @@ if [ ! -f "$build/build.ninja" ]; then
     meson setup "$build" --buildtype=release -Dtests=disabled >"$work/log" 2>&1 ||
         fail "meson could not set up $build; a missing library is named above" "$work/log"
 elif ! has_vulkan; then
-    # Vulkan's headers may have been installed since. Only --wipe makes meson look for them again.
+    # Vulkan's headers may have been installed after the last build. Only --wipe makes meson look
+    # for them again.
     again=--reconfigure
     can_build_vulkan && again=--wipe
     meson setup "$again" "$build" >"$work/log" 2>&1 ||
@@ -219,7 +220,7 @@ quote() { # prints a text as a JSON string
     printf '%s' "$1" | tr '\n\t' '  ' | sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$/"/'
 }
 # Prints the answer from lines that begin with T and have a piece of the answer. Lines that begin
-# with N have the number of tokens, lines that begin with E an error.
+# with N have the number of tokens, and lines that begin with E have an error.
 read_stream() {
     first='' last='' tokens=''
     while IFS= read -r line || [ -n "$line" ]; do

@@ -148,9 +148,9 @@ side_by_side() {
     echo "--numprocesses=$((JOBS > 1 ? JOBS : 2)) --dist=loadfile"
 }
 
-# make_venv: makes the environment of the Python tests in $venv, with the packages from PyPI. It does not see the
-# distribution's packages, because pip may search for an hour for versions that fit to old ones. If pip
-# fails, the distribution's packages are used instead.
+# make_venv: makes the environment of the Python tests in $venv, with the packages from PyPI. The
+# environment does not include the distribution's packages, because pip may search for an hour for
+# versions that fit old ones. If pip fails, the distribution's packages are used instead.
 make_venv() {
     python3 -m venv "$venv"
     timeout 600 "$venv/bin/pip" -q install --disable-pip-version-check --retries 1 \

@@ -61,8 +61,9 @@ def is_held_out(text):
 
 
 def sentences(n, seed, held_out=False):
-    """Returns @n sentences, all different: held-out ones, or sentences that are not held out. Sentences of fewer
-    than five words ("Stop the timer.") have few variants, so they are never held out, and may repeat."""
+    """Returns @n different sentences, which are either all held out or all not held out. Sentences
+    of fewer than five words ("Stop the timer.") have few variants, so they are never held out, and
+    may repeat."""
     grammar, rng, seen, out = Grammar(), random.Random(seed), set(), []
     while len(out) < n:
         text = grammar.draw(rng)

@@ -5,7 +5,7 @@
 Usage: mean.py [--version 0.1.0] [--out sconce-guide.gguf] FILE...
 
 After a change of a few answers, the mean of short runs of train.py with different seeds knows the new answers,
-and forgets fewer of the old ones than each run.
+and forgets fewer of the old ones than any of these runs.
 """
 import argparse
 import pathlib

@@ -69,7 +69,7 @@ config=${XDG_CONFIG_HOME:-$HOME/.config}
 units=$data/systemd/user
 list=$app/installed
 tab=$(printf '\t')
-# Units contain the directory, and systemd gives some characters a meaning.
+# Units contain the path of the directory, and some characters have a special meaning in units.
 case $app in
 *[!A-Za-z0-9/._@+-]*) fail "the directory $app has a character that units cannot contain; choose another --prefix" ;;
 esac
@@ -122,7 +122,7 @@ note() {
     printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$list"
 }
 
-# link TARGET PATH: makes PATH a link to TARGET. A file that is there and is no such link stays.
+# link TARGET PATH: makes PATH a link to TARGET. An existing file that is not such a link stays.
 link() {
     mkdir -p "$(dirname -- "$2")"
     if [ -e "$2" ] || [ -L "$2" ]; then
@@ -145,7 +145,8 @@ install_links() {
 }
 
 # install_units: writes the units with the directory of this installation. The units hide the home directory from the
-# services, so they bind the directory of the programs. As packages do, this opens the sockets.
+# services, so they bind the directory of the programs. The function also opens the sockets, as
+# packages do.
 install_units() {
     mkdir -p "$units"
     for unit in "$app"/share/systemd/user/sconce*; do

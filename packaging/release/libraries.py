@@ -10,7 +10,7 @@ their dependencies in the Debian release of this system, also for another archit
     own/             the files of libinfer0 and sconce
     system/          the packages with the libraries that they need, unpacked
     libraries.json   a list with one object for each package of libraries:
-        package, version, architecture, source, source_version: as apt tells them
+        package, version, architecture, source, source_version: as apt reports them
         files        the libraries that the release tarball carries: path below system/, soname, needed (sonames)
         linked_by    the packages of sconce that link the library directly
 
@@ -100,7 +100,8 @@ def depends(deb):
 
 
 def follow(needed, libraries):
-    """Returns those of @libraries, a dict by soname, that @needed and in turn its members need."""
+    """Returns the libraries of @needed and all that they need in turn, as far as @libraries has them. Both dicts have
+    sonames as keys."""
     found, waiting = {}, list(needed)
     while waiting:
         soname = waiting.pop()

@@ -5,10 +5,11 @@
     sbom.py NAME VERSION RELEASE WORK OUT
 
 RELEASE is the code name of the Debian release whose libraries the programs link, and WORK a directory that
-libraries.py has filled. The bill lists each package of libraries that a program of sconce links, and those that the
-tarball carries, with versions and source packages; each carried library as a file with its SHA-256; the copy of
-libh2o, if it is built in; and the bundled model. OUT is the file. Equal input gives equal bytes: the time is
-SOURCE_DATE_EPOCH, and the serial number follows from the name.
+libraries.py has filled. The bill lists the packages of libraries that a program of sconce links or
+that the tarball carries, with versions and source packages. It lists each carried library as a file
+with its SHA-256. It also lists the copy of libh2o, if it is built in, and the bundled model. OUT is
+the file. Equal input gives equal bytes: the time is SOURCE_DATE_EPOCH, and the serial number
+follows from the name.
 """
 import datetime
 import hashlib
@@ -51,7 +52,8 @@ def library(row, release, work):
 
 
 def built_in(rows, release):
-    """Returns the component of libh2o if no package of it is linked, because its source is a part of the programs."""
+    """Returns the component of libh2o if its source is built into the programs; then no package of
+    it is linked."""
     if any(row["package"].startswith("libh2o") for row in rows):
         return []
     wrap = (TREE / "packaging/subprojects/libh2o.wrap").read_text()
@@ -71,7 +73,8 @@ def models(work, version):
 
 
 def dependencies(top, rows, components, release):
-    """Returns which component needs which others: sconce the linked ones, and libraries each other."""
+    """Returns which component needs which others: sconce needs the linked ones, and libraries need
+    each other."""
     owner = {file["soname"]: purl(row, release) for row in rows for file in row["files"]}
     direct = [purl(row, release) for row in rows if row["linked_by"]]
     known = {purl(row, release) for row in rows}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the version from meson.build, where it is written once, and compares what repeats it.
+"""Reads the version from meson.build, where it is written once, and compares it with the files that
+repeat it.
 
     version.py            prints the version
     version.py check      fails if the changelog, a package or a manual page has another version

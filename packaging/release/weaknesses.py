@@ -4,11 +4,12 @@
 
     weaknesses.py LIST ACCEPTED BILL...
 
-LIST is the JSON file of Debian's security tracker: an object by source package, by CVE, with the states "open" or
-"resolved" in each Debian release, and the version that is fixed. BILL is a file that sbom.py wrote. ACCEPTED names
-weaknesses that do not concern sconce, one a line: CVE, source package, reason. The program prints each weakness of a
-library, and fails if one of them is not accepted. Weaknesses that Debian calls unimportant, since no program can be
-attacked through them, are only counted.
+LIST is the JSON file of Debian's security tracker: it has an object for each source package, and in
+it an object for each CVE. This object says for each Debian release whether the CVE is "open" or
+"resolved", and in which version it is fixed. BILL is a file that sbom.py wrote. ACCEPTED names
+weaknesses that do not concern sconce, one a line: CVE, source package, reason. The program prints
+each weakness of a library, and fails if one of them is not accepted. Weaknesses that Debian calls
+unimportant, since no program can be attacked through them, are only counted.
 """
 import json
 import pathlib

@@ -52,8 +52,8 @@ def stories():
 
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory):
-    """Provides a directory with one model under two names: `tiny` (with a chat template), `plain`
-    (without)."""
+    """Provides a directory with one model under two names: `tiny` (with a chat template) and
+    `plain` (without one)."""
     if not GATEWAY.exists() or not CHAT.exists():
         pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
     candidates = [os.environ.get("SCONCE_TEST_MODEL"),
@@ -69,8 +69,8 @@ def model_dir(tmp_path_factory):
 
 
 class Suite:
-    """Runs all services together. `url` is the gateway's; `chat_sock` is the chat service's own
-    socket."""
+    """Runs all services together. `url` is the address of the gateway; `chat_sock` is the chat
+    service's own socket."""
 
     def __init__(self, models, gateway="", chat="", args=(), gateway_idle="60s", embed="",
                  audio="", audio_program=None, keep=None, history=None):

@@ -74,7 +74,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 class ScriptedService(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     """Listens at @path. `requests` has the bodies and heads of all requests; `plan` is the next
-    answer: {"events": [...]} with numbers for seconds of silence, or {"error": message}."""
+    answer: {"events": [...]}, in which a number is a pause in seconds, or {"error": message}."""
 
     daemon_threads = True
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the decoder process of the audio service, confined as in production, through the service's
-code.
+"""Tests the decoder process of the audio service. The service's own code starts the process, and
+confines it as in production.
 
 The decoder's samples are compared with ffmpeg's output in the format that Whisper's reference
 implementation uses: 16 kHz, mono, 16 bits.

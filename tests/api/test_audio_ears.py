@@ -229,8 +229,8 @@ def q8_0(data):
 
 
 def as_gguf(path):
-    """Returns the weights of a directory by Hugging Face names, without key biases, matrices as
-    Q8_0."""
+    """Returns the weights of a directory by Hugging Face names, without the biases of keys, and
+    with matrices as Q8_0."""
     data = path.read_bytes()
     size = struct.unpack_from("<Q", data)[0]
     head, infos, body = json.loads(data[8:8 + size]), b"", b""

@@ -24,8 +24,9 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Liar:
-    """A fake chat service: on each connection it reads a request head and sends the same bytes. It
-    then closes the connection, unless the test tells it to keep the connection open."""
+    """A fake chat service: on each connection it reads a request head and sends the bytes that the
+    test has chosen. It then closes the connection, unless the test tells it to keep the connection
+    open."""
 
     def __init__(self, path):
         self.listener = listen_unix(path)
@@ -235,7 +236,7 @@ def test_an_answer_in_pieces_is_put_together(lying):
     (b"event: error\ndata: {}\n\n", False),
 ])
 def test_a_cut_stream_of_events_with_names_is_no_clean_end(lying, events, ends):
-    """An error event follows if the service sent none, and only after a whole event."""
+    """If the service sent no error event, the gateway sends one, but only after a whole event."""
     suite, liar = lying
     while liar.open:  # connections of earlier tests, which the gateway would reuse
         liar.open.pop().close()

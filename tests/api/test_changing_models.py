@@ -38,8 +38,8 @@ def suite(tmp_path, model_dir):
 
 
 class Stream:
-    """Represents one streamed completion: `text` and `error` as received, `over` whether the stream
-    ended properly."""
+    """Represents one streamed completion: `text` and `error` are what was received, and `over` says
+    whether the stream ended properly."""
 
     def __init__(self, suite, body):
         self.http = http.client.HTTPConnection("127.0.0.1", suite.port, timeout=60 * SLOW)

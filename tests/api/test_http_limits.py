@@ -248,7 +248,7 @@ def test_silent_connections_are_closed(make_suite):
 
 
 def test_busy_connections_stay(make_suite):
-    """If the gateway can close no connection, it rejects a new one at once. Each endpoint has a
+    """If the gateway can close no connection, it rejects a new one immediately. Each endpoint has a
     limit."""
     suite = make_suite(gateway="  max_connections: 3\n")
     body = b'{"model":"tiny","prompt":"Once","max_tokens":1500,"n":4,"ignore_eos":true,"stream":true}'

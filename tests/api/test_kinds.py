@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests models of the wrong kind and unusable models: the error comes at once, no model is
+"""Tests models of the wrong kind and unusable models: the error comes immediately, and no model is
 unloaded."""
 import http.client
 import json

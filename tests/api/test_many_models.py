@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests several models in the memory of the chat service: the budget, who makes room for whom, pinned
-models, the routes and verbs that load and unload, and the settings of manifests."""
+"""Tests several models in the memory of the chat service: the budget, which models are unloaded for
+others, pinned models, the routes and verbs that load and unload, and the settings of manifests."""
 import http.client
 import json
 import pathlib

@@ -185,7 +185,7 @@ def test_light_and_dark(browser, page):
     prefer("")
 
 
-# The lowest contrast (WCAG 2) of the colors of texts on the colors behind them.
+# The lowest contrast (WCAG 2) between a text and its background.
 CONTRAST = """
 const style = getComputedStyle(document.documentElement);
 const light = (name) => {

@@ -43,8 +43,8 @@ def spoken(name):
 
 
 def distance(a, b):
-    """Returns the word-level edit distance: how many words of @a to change, add or remove to get
-    @b."""
+    """Returns the word-level edit distance: how many words of @a must be changed, added or removed
+    to get @b."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         above, row[0] = row[0], i

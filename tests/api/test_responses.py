@@ -342,7 +342,8 @@ def test_the_oldest_entries_of_a_tenant_give_way(kept, alice, bob):
     with pytest.raises(openai.NotFoundError):
         alice.responses.retrieve(first.id)
     assert bob.responses.retrieve(bobs.id).id == bobs.id
-    # A response that is larger than all room is not kept, and its field `store` says so.
+    # A response that is larger than the space for all responses is not kept, and its field `store`
+    # says so.
     assert create(alice, user="u" * 70000).store is False
     assert refused(alice, extra_body={"metadata": {"a": 1}}).body["param"] == "metadata"
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests drafts: the configuration switches them on, and answers are the same with and without."""
+"""Tests drafts: the configuration switches them on, and answers are the same with and without
+them."""
 import json
 import shutil
 import urllib.error

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the routes that change the store, POST /api/pull, DELETE /api/delete and POST /api/copy, with a
-hub on this machine, which lies where a test says so."""
+"""Tests the routes that change the store, POST /api/pull, DELETE /api/delete and POST /api/copy,
+with a hub on this machine, which gives false answers in some tests."""
 import hashlib
 import http.client
 import json
@@ -318,7 +318,7 @@ def test_a_hub_that_lies_installs_nothing(stores, hub):
     path = next(p for p in hub.files if p.endswith(".gguf"))
     hub.files[path] = WEIGHTS[:-1] + b"x"
     assert "digest" in error_of(stores, "org/m:Q8_0")
-    # The hub tells the truth again.
+    # The hub sends the right bytes again.
     hub.files[path] = WEIGHTS
     assert stores.pull("org/m:Q8_0")[1][-1] == {"status": "success"}
 

@@ -2,8 +2,8 @@
 """Tests multivectors (one vector per token), tasks with their prompts, and rankings by late
 interaction.
 
-The model with this ability is the tiny jina-v4 of tests/golden/embed. The expected vectors come
-from another implementation.
+The model that makes multivectors is the tiny jina-v4 of tests/golden/embed. The expected vectors
+come from another implementation.
 """
 import base64
 import json

@@ -4,8 +4,8 @@
  *
  * The attacks send requests that any client may send, and search every descriptor that comes with
  * an answer for more than the requested block. The attacks know the name of one block, 32 bytes
- * 'A'. An attacker who can guess the beginning of a prompt knows such a name too. KEPT_SECRET is in
- * a block with another name.
+ * 'A'. An attacker who can guess the beginning of a prompt knows such a name too. Another block,
+ * whose name the attacks do not know, contains KEPT_SECRET.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -57,7 +57,7 @@ struct run {
     const char *out;  /* address of a listener on another machine, or NULL */
     struct scene scene;
     int our_listener;
-    /* The process that attacks copy, for each way; NULL if this run does not use the way. */
+    /* For each way, the process that the attacks copy; NULL if this run does not use the way. */
     struct victim *bases[N_WAYS];
     struct standin *none, *own, *unit, *spaces;
 };
@@ -157,7 +157,7 @@ static int filtered_new(const struct filters *filters, size_t first, size_t n,
     return filters_load(filters, first, n, *ret_victim);
 }
 
-/* Prints which other mechanisms than seccomp this kernel has. */
+/* Prints which mechanisms other than seccomp this kernel has. */
 static void print_kernel(void)
 {
     const long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1);

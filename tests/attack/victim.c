@@ -91,8 +91,8 @@ static int is_event(int status)
     return status >> 16;
 }
 
-/* Runs to the next entry to or exit from a system call; other stops on the way are recorded and
- * passed. */
+/* Runs to the next entry to or exit from a system call; stops for other reasons are only
+ * recorded. */
 static int victim_run_to_edge(struct victim *v)
 {
     unsigned long message;

@@ -4,9 +4,10 @@
  * sound.
  *
  * A program that is linked with this file uses it instead of the transcriber of the library. It
- * accepts any model and writes a segment of two words for every five seconds: " Segment N.", in
- * translations " Part N.", and if silence is skipped " Speech N.". The prompt "wait MSEC" makes it
- * slow, and "fail" makes it fail. The language must have two letters.
+ * accepts any model and writes a segment of two words for every five seconds: " Segment N.". In
+ * translations the text is " Part N.", and if silence is skipped it is " Speech N.". The prompt
+ * "wait MSEC" makes the transcriber slow, and "fail" makes it fail. The language must have two
+ * letters.
  */
 #include <infer/audio.h>
 
@@ -110,8 +111,8 @@ static void put_segment(struct inf_transcriber *t, struct fake_request *r, uint6
     put(t, e);
 }
 
-/* Writes what is due for one request. The caller holds the lock. Returns true when the request has
- * ended. */
+/* Computes the next window of one request and writes its segment. The caller holds the lock.
+ * Returns true when the request has ended. */
 static bool step(struct inf_transcriber *t, struct fake_request *r)
 {
     const uint64_t left = r->n_fed - r->n_done;

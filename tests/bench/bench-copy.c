@@ -58,7 +58,7 @@ static double copy(struct backend *b, uint32_t n_rows, uint32_t n, const float *
         if (b->ops->run(b, plan, store, &batch, y, NULL) < 0)
             return -1;
         seconds = (double)(clock_nsec() - begin) * 1e-9;
-        /* The first step does not count: it compiles kernels, and its submissions are short. */
+        /* The first step is not measured: it compiles kernels, and its submissions are short. */
         if (i > 0)
             best = best < 0 ? seconds : MIN(best, seconds);
     }

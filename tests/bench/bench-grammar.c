@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures grammars: the processor time of compiling, and of the masks along documents.
+ * Measures grammars: the processor time of compiling them, and of computing the masks along
+ * documents.
  *
  *   bench-grammar [--masks] TOKENIZER KIND GRAMMAR DOCUMENT…
  *

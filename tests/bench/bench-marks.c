@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures what snapshots of recurrent state cost, and what they save, by the number of blocks
- * between them.
+ * Measures what snapshots of recurrent state cost, and what they save, for several distances
+ * between them, in blocks.
  *
  * bench-marks MODEL [N_TOKENS [N_TEXTS [THREADS]]]
  *
@@ -11,9 +11,10 @@
  * memory of its keys and values. It also prints the gain: how many of the tokens that a prompt
  * shares with an earlier prompt are computed again. The column "anywhere" has the mean over prompts
  * that share the beginning of an earlier prompt, each up to another random place. The columns "90
- * %, 2nd" and "90 %, 3rd" have the second and the third prompt that share the first 90 % of an
+ * %, 2nd" and "90 %, 3rd" are about the second and the third prompt that share the first 90 % of an
  * earlier prompt. The earlier prompts have random lengths, from half of N_TOKENS to N_TOKENS. These
- * numbers do not depend on the model, so a small one suffices; with N_TEXTS 0 they are left out.
+ * numbers do not depend on the model, so a small model suffices. If N_TEXTS is 0, the program does
+ * not measure them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@
 
 #define N_COPIES    41
 #define N_RETURNS   4   /* prompts that share a random part of one text */
-#define TAIL        100 /* tokens of such a prompt behind the shared part */
+#define TAIL        100 /* tokens of such a prompt after the shared part */
 #define SPEED_BATCH 512
 
 static const uint32_t spacings[] = {8, 16, 32, 64, 128};
@@ -116,7 +117,7 @@ static struct again compute_again(const struct bench *b, uint32_t every)
 
     if (!text)
         fail("out of memory");
-    rng_seed(&rng, 1); /* the same places for each spacing */
+    rng_seed(&rng, 1); /* the same random numbers for each distance */
     for (uint32_t i = 0; i < b->n_texts; i++) {
         const uint32_t n = b->n_tokens / 2 + rng_u32(&rng) % (b->n_tokens / 2);
 

@@ -27,8 +27,8 @@ static void new_prompt(int32_t *tokens, uint32_t n, uint32_t n_vocab)
         tokens[i] = (int32_t)(rng_u32(&rng) % n_vocab);
 }
 
-/* Returns the seconds to the first token; gives the seconds to the end and the tokens from the
- * cache. */
+/* Returns the seconds to the first token. Also sets the seconds to the end, and the number of
+ * tokens from the cache. */
 static double ask(struct inf_engine *engine, const int32_t *tokens, uint32_t n, bool no_cache,
                   double *ret_total, uint32_t *ret_cached)
 {
@@ -91,8 +91,8 @@ static void measure(struct inf_engine *engine, int32_t *tokens, uint32_t n, uint
     if (!cold || !warm || !with || !without)
         exit(1);
     for (uint32_t i = 0; i < n_rounds; i++) {
-        /* Threads that have waited for long sleep, and take longer to start. The order is random,
-         * so that this does not always slow down the same one of the two prompts. */
+        /* Threads that have waited for a long time are asleep, and take longer to start. The order
+         * of the two prompts is random, so that this does not always slow down the same one. */
         const bool swap = rng_u32(&rng) % 2;
 
         for (uint32_t k = 0; k < 2; k++) {

@@ -50,8 +50,8 @@ static const char *stage_label(const struct stage *s)
     return "?";
 }
 
-/* Prints the bytes and operations of attention per second, and the memory's bandwidth, measured
- * now. */
+/* Prints the bytes and operations of attention per second, and the memory's bandwidth, which this
+ * function measures. */
 static void print_attention(const struct plan *plan, const struct kv_layout *layout,
                             const struct hparams *hp, uint32_t n_rows, uint32_t pos,
                             uint32_t n_seqs, uint32_t n_steps, struct limits *limits)

@@ -5,7 +5,7 @@
  * bench-whisper MODEL [--threads N] [--isa NAME] [--exact] [--windows N] [--tokens N]
  *
  * Prints the median and the best time of each part: a window in the encoder, alone and together
- * with three others; the keys and values of the window's memory; a prompt of 256 tokens; and one
+ * with three others; the keys and values of the encoder's output; a prompt of 256 tokens; and one
  * token, for one text and for five texts together. MODEL is any Whisper file; make_whisper.py makes
  * some.
  */

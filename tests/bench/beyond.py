@@ -62,9 +62,9 @@ class Cgroup(contextlib.AbstractContextManager):
 
 
 def sleep_on(pipe):
-    """Sleeps a millisecond again and again until the pipe says stop, then sends how late it woke,
-    in milliseconds. Its priority is higher than that of the services, so it never waits for a
-    processor, and all delays come from the kernel."""
+    """Sleeps a millisecond again and again until the pipe has data. Then it sends how late it woke,
+    in milliseconds: the median, the 99th percentile and the maximum. Its priority is higher than
+    that of the services, so it never waits for a processor, and all delays come from the kernel."""
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(50))
     late = []
     while not pipe.poll():
@@ -154,7 +154,7 @@ def measure(figures):
                    help="build directory (default: build)")
     p.add_argument("--limit", type=int, metavar="BYTES")
     p.add_argument("--rounds", type=int, default=3, metavar="N",
-                   help="number of answers of which the median counts (default: 3)")
+                   help="number of answers, whose median is printed (default: 3)")
     p.add_argument("-t", "--threads", type=int, default=len(os.sched_getaffinity(0)))
     p.add_argument("--docs", metavar="FILE", help="put the table between the marks of this file")
     options = p.parse_args()

@@ -6,7 +6,7 @@ text.
     cold.py [--build DIR] [--rounds N] [--max-ms N] [--max-mb N] [--copied] [--json] MODEL.gguf...
 
 Holds the sockets of gateway and chat, as systemd does, and starts each service on its first
-connection. The first start does not count; it reads the model, which is then in the page cache.
+connection. The first start is not measured; it reads the model, which is then in the page cache.
 With --copied, the whole file is read beforehand, which leaves it in the page cache in smaller
 pages. After each answer the program reads the private memory of both services, that is, the pages
 that belong to no file. Exits non-zero when the median time or the memory is above a limit.

@@ -15,7 +15,8 @@ GENERATE = 32
 
 
 def contexts(options, figures, model):
-    """Measures contexts; returns {(program, "read" or "write"): {context: tok/s}}."""
+    """Measures several lengths of the context; returns {(program, "read" or "write"): {context:
+    tok/s}}."""
     found = {}
     rows = []
     for n in CONTEXTS:
@@ -48,7 +49,7 @@ def contexts(options, figures, model):
 
 
 def clients(options, figures, model):
-    """Measures clients; returns {program: {clients: tok/s}}."""
+    """Measures several numbers of clients; returns {program: {clients: tok/s}}."""
     most = max(CLIENTS)
     found = {}
     waves = []

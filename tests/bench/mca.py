@@ -3,10 +3,11 @@
 each format and instruction set: measured on this machine with weights in the second-level cache
 (checkkern --bench --in-cache), and predicted by llvm-mca for CPUs of which it has a model.
 
-An entry that is below its bar is bold: 8 for F32, F16, BF16 and Q8_0; 5 for Q4_0 … Q6_K. A
-prediction assumes that all loads hit the first-level cache. Each prediction names its limit: a unit
-of the CPU, the front end, which takes up instructions, or dependencies between instructions. Exit
-status: 0 when all entries were made, 2 when something could not be run.
+Each format has a bar, the number of bytes that a kernel should reach: 8 for F32, F16, BF16 and
+Q8_0; 5 for Q4_0 … Q6_K. An entry that is below its bar is bold. A prediction assumes that all loads
+hit the first-level cache. Each prediction names its limit: a unit of the CPU, the front end, which
+fetches and decodes instructions, or dependencies between instructions. Exit status: 0 when all
+entries were made, 2 when something could not be run.
 """
 import argparse
 import concurrent.futures
@@ -37,8 +38,8 @@ X86 = {"skylake": ["avx2"], "skylake-avx512": ["avx2"],
 ARM64 = {"cortex-a76": ["neon", "dotprod"], "neoverse-n1": ["neon", "dotprod"],
          "neoverse-v1": ["neon", "dotprod"], "neoverse-v2": ["neon", "dotprod"],
          "apple-m1": ["neon", "dotprod"]}
-# Instructions that a rung uses if the CPU has them, and the CPUs that have the rung without these
-# instructions. llvm-mca accepts every instruction for every CPU.
+# Instructions that a rung (an instruction set level) uses if the CPU has them, and the CPUs that
+# have the rung without these instructions. llvm-mca accepts every instruction for every CPU.
 LACKS = {"icelake-server": "bf16"}
 
 

@@ -3,9 +3,9 @@
 
     mistralrs_peer.py MODEL.gguf PROMPT_TOKENS GENERATED_TOKENS RUNS
 
-Its member avg_ts is the tokens per second. With GENERATED_TOKENS > 0 these are the generated ones,
-without the first token, whose time contains the prompt. The environment variable RAYON_NUM_THREADS
-limits the threads. Needs the module mistralrs from PyPI.
+The member avg_ts of the object is the tokens per second. With GENERATED_TOKENS > 0 only the
+generated tokens count, without the first one, whose time contains the prompt. The environment
+variable RAYON_NUM_THREADS limits the threads. Needs the module mistralrs from PyPI.
 """
 import importlib.metadata
 import json

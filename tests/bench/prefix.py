@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints each figure by which the two tiers of the KV cache are judged, its target, and whether the
-target is reached. Programs take turns within one run. Exit status: 0 when all targets are reached,
-1 when a target is missed, 2 when something could not be run.
+"""Prints each figure by which the two tiers of the KV cache (the memory of the engine, and the
+cache service) are judged, its target, and whether the target is reached. Programs take turns within
+one run. Exit status: 0 when all targets are reached, 1 when a target is missed, 2 when something
+could not be run.
 """
 import argparse
 import datetime

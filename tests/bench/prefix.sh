@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Measures the two tiers of the KV cache. Prints each figure with its target, and exits non-zero
-# when a figure misses its target.
+# Measures the two tiers of the KV cache: the memory of the engine, and the cache service. Prints
+# each figure with its target, and exits non-zero when a figure misses its target.
 #
 #   prefix.sh [--build DIR] [--part PART]... [OPTION]... [MODEL]...
 #

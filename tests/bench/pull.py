@@ -6,10 +6,10 @@
 
 A process of its own serves one GGUF file of N MiB over TLS (tests/lib/hub.py). In each round, curl
 fetches the file, and then `sconce pull` fetches, verifies and installs it: the time of each command
-is that of the whole process. Both write below DIR, where N MiB must be free twice. With --rate the
-server sends at most so many MiB per second, as a network does; without it, the server, the command and
-the digest share the processors. The result is the median of the rates, and the median of the ratios of
-the rounds. The program ends with 1 if this ratio is below 0.9.
+is that of the whole process. Both write below DIR, where 2 × N MiB must be free. With --rate the
+server sends at most MIB MiB per second, as a network does; without it, the server, the command and
+the digest share the processors. The result is the median of the rates, and the median of the ratios
+of the rounds. The program exits with 1 if this ratio is below 0.9.
 """
 import argparse
 import contextlib

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what is computed again although it was computed before, on any number of models: after
-all processes were started again with an empty page cache, and in the next turn of a conversation.
+"""Measures, for any number of models, how much is computed again although it was computed before:
+after all processes were started again with an empty page cache, and in the next turn of a
+conversation.
 """
 import argparse
 import http.client
@@ -65,7 +66,7 @@ class Round:
             self.n_bytes = bytes_read(suite.process.pid) - before
             self.n_blocks = suite.metric("sconce_chat_loaded_bytes_total")
         if answer.text != known.text:
-            raise RuntimeError("the text is another: %r, not %r" % (answer.text, known.text))
+            raise RuntimeError("the text differs: %r, not %r" % (answer.text, known.text))
         self.first = answer.first
         self.n_cached = answer.n_cached
         self.n_computed = answer.n_prompt - answer.n_cached

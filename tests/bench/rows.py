@@ -3,13 +3,14 @@
 cycle and core, which do not depend on the memory of the machine."""
 import subprocess
 
-# From this number of bytes per cycle on, memory, and not the CPU, bounds decoding.
+# At this number of bytes per cycle or more, the memory limits decoding, and not the CPU.
 BARS = {**dict.fromkeys(("F32", "F16", "BF16", "Q8_0"), 8),
         **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"), 5)}
 
 
 def rates(text):
-    """Returns {(format, rung): bytes per cycle} from the output of checkkern --bench --in-cache."""
+    """Returns {(format, rung): bytes per cycle} from the output of checkkern --bench --in-cache. A
+    rung is an instruction set level."""
     rungs, *lines = [line.split() for line in text.splitlines()[2:]]
     return {(weights, rung): float(value) for weights, *values in lines
             for rung, value in zip(rungs, values) if value != "-"}

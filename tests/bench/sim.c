@@ -2,7 +2,7 @@
 /*
  * Simulates a cache, with a heap of the leaves (blocks that no cached block continues), ordered by
  * rank. When a block is put into a full cache, the leaf with the lowest rank is evicted. A block
- * that would be evicted at once is not put, and neither are the blocks after it.
+ * that would be evicted immediately is not put, and neither are the blocks after it.
  */
 #include "sim.h"
 

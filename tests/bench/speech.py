@@ -42,8 +42,8 @@ def wav(seconds, rate=16000, width=2):
 
 def ours(options, model):
     """Returns (ms of a window, ms of a token of one text, ms of a step that computes a token of
-    each of five texts). The time of a window includes the encoder and the keys and values of its
-    memory, as in whisper.cpp."""
+    each of five texts). The time of a window includes the encoder and the keys and values of the
+    encoder's output, as in whisper.cpp."""
     argv = [options.bench / "bench-whisper", model, "--threads", str(options.threads), "--windows",
             "3", "--tokens", "100"]
     if options.isa:

@@ -162,7 +162,7 @@ class Known:
             raise RuntimeError("%s: %d of %d tokens were known" % (what, answer.n_cached,
                                                                   self.n_known))
         if answer.text != self.text:
-            raise RuntimeError("%s: the text is another: %r, not %r" % (what, answer.text, self.text))
+            raise RuntimeError("%s: the text differs: %r, not %r" % (what, answer.text, self.text))
 
     def after_restart(self, what, prepare, is_running=False):
         """Returns the seconds to the first token, the seconds of a second request with the blocks

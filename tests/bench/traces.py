@@ -52,7 +52,7 @@ class Llvm:
         text = output([self.objdump, "-d", "--no-show-raw-insn", program])
         for line in text.splitlines():
             if m := re.match(r"\s*([0-9a-f]+):\s+(.*\S)", line):
-                # Targets of jumps have their names behind them, and some operands have comments.
+                # Targets of jumps have their names after them, and some operands have comments.
                 code[int(m[1], 16)] = re.sub(r"\s*(?:# |// |<).*$", "", m[2])
             elif m := re.match(r"([0-9a-f]+) <(.*)>:$", line):
                 functions[int(m[1], 16)] = m[2]
@@ -95,7 +95,8 @@ class Program:
         return output([self.path, *args])
 
     def rungs(self):
-        """Returns the rungs that can be traced here, lowest first, and the formats."""
+        """Returns the rungs (instruction set levels) that can be traced here, lowest first, and the
+        formats."""
         lines = self.run("--bench", "--in-cache", "--rung", "none").splitlines()[2:]
         return [r for r in lines[0].split() if r != "ref"], [line.split()[0] for line in lines[1:]]
 
@@ -191,7 +192,7 @@ def unit_shares(text, cycles):
     loads = zip(re.findall(r"\[([\d.]+)\]", m[1]), m[2].split())
     shares = {}
     for key, load in loads:
-        # Units of a kind share their name; the busiest of them counts.
+        # Units of a kind share their name; the result is that of the busiest one.
         value = 0 if load == "-" else float(load) / cycles
         shares[units[key]] = max(value, shares.get(units[key], 0))
     return shares
@@ -227,8 +228,8 @@ def waits_of(text):
 
 
 def predict(llvm, kernel, triple, cpu):
-    """Returns a Prediction. The front end is the limit if the CPU takes up instructions at 90 % of
-    its width, and a unit is the limit if it works in 90 % of the cycles."""
+    """Returns a Prediction. The front end is the limit if it delivers instructions at 90 % of its
+    width, and a unit is the limit if it works in 90 % of the cycles."""
     text = simulate(llvm, kernel.lines, triple, cpu)
     cycles = int(re.search(r"Total Cycles: +(\d+)", text)[1])
     width = int(re.search(r"Dispatch Width: +(\d+)", text)[1])

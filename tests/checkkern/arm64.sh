@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT INT TERM
 
 lib=$src/libinfer
 kernels=$lib/backend/cpu
-# Optimizing takes most of the time. Without it, gcc also warns of variables that are set in any case.
+# Optimizing takes most of the time. Without it, gcc also warns about variables that are always set.
 level="-O1 -Wno-maybe-uninitialized"
 [ -z "${SCONCE_TEST_FULL-}" ] || level=-O3
 flags="-std=gnu17 -D_GNU_SOURCE -fno-math-errno -fno-strict-aliasing -ffp-contract=off"

@@ -2,7 +2,7 @@
 
 /*
  * Measures products of a single row with weights that lie in the second-level cache: bytes of
- * weights per cycle and core, for every format and rung.
+ * weights per cycle and core, for every format and rung (instruction set level).
  *
  * The figure says how fast the kernel of a format is when memory does not limit it, so it does not
  * depend on the memory of the machine. A cycle is the time of a dependent addition of integers,
@@ -29,12 +29,12 @@
 
 #define CACHE_K       2048u
 #define CACHE_GROUP   128u         /* columns that share a scale in affine formats */
-#define CACHE_RUNS    400u         /* the fastest run counts */
+#define CACHE_RUNS    400u         /* the result is that of the fastest run */
 #define CACHE_TRACED  32u          /* rows of W in a trace */
 #define CACHE_CHAIN   4096u        /* dependent additions that measure the clock */
 #define CACHE_UNKNOWN (512u << 10) /* bytes of a cache whose size is not known */
 
-/* The size of the second-level cache, if the C library knows it, or a number that is not positive.
+/* The size of the second-level cache; 0 or negative if the C library does not know it.
  */
 #if defined(_SC_LEVEL2_CACHE_SIZE)
 #define CACHE_BYTES sysconf(_SC_LEVEL2_CACHE_SIZE)

@@ -333,7 +333,7 @@ void check_softmax(struct check *c)
     for (uint32_t n = 1; n <= 66; n++)
         for (int f = 0; f < FILL_N; f++) {
             if (f == FILL_MAX || f == FILL_ALL_MIN)
-                continue; /* scores of 3e38 have no neighbors to compare with */
+                continue; /* the softmax of scores near 3e38 is not compared */
             softmax_case(c, n, (enum fill)f, -INFINITY, 0);
             softmax_case(c, n, (enum fill)f, 0.5f, 3);
             softmax_case(c, n, (enum fill)f, 50, 3);

@@ -272,7 +272,8 @@ void check_gates(struct check *c)
             gates_case(c, elem_pick(c->flags), lengths[i], (enum fill)f);
 }
 
-/* Checks the cap of small numbers, which it hardly changes, and of numbers far beyond it. */
+/* Checks the cap with small numbers, which it hardly changes, and with numbers far beyond the
+ * cap. */
 static void cap_case(struct check *c, const struct elem_fns *fns, uint32_t n, enum fill fill,
                      float cap)
 {
@@ -345,7 +346,8 @@ static void peaks_case(struct check *c, const struct elem_fns *fns, uint32_t n, 
     for (uint32_t i = 0; i < n; i++) {
         const double x = fabs((double)((float *)r.a.data)[i]);
 
-        /* This is fmax(), with which gcc 12 for arm64 stops with an internal error. */
+        /* This expression replaces fmax(), on which gcc 12 for arm64 stops with an internal
+         * error. */
         most = x > most ? x : most;
     }
     elem_ref.peaks(r.expected.data, r.a.data, f, n);

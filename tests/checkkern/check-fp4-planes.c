@@ -2,8 +2,8 @@
 
 /*
  * Compares products with MXFP4 whose scales are in a separate array (a plane), bit for bit, with
- * products with the same weights as MXFP4 of GGUF files. check-matmul.c compares the latter with
- * the reference. Also measures the speed of these products.
+ * products with the same weights as MXFP4 of GGUF files. check-matmul.c compares products with
+ * MXFP4 of GGUF files with the reference. Also measures the speed of these products.
  */
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "quant/block.h"
 #include "quant/fp4-planes.h"
 
-/* N rows of W in both formats. Row i is stored row i × step of the planes. */
+/* N rows of W in both formats. Row i of W is row i × step of the planes. */
 struct planar {
     uint32_t M, N, K, step;
     struct guarded codes, scales, joined, x, act, bias, y, y_joined;

@@ -2,8 +2,8 @@
 
 /*
  * Checks the routing of rows to experts, and products with the matrices of experts, in small plans
- * of the CPU backend: equal scores, experts without rows, an expert that all rows use, scores that
- * are no numbers.
+ * of the CPU backend: equal scores, experts without rows, an expert that all rows use, and scores
+ * that are NaN.
  */
 
 #include <math.h>
@@ -19,7 +19,7 @@ enum scores {
     SCORES_NORMAL,
     SCORES_TIES,  /* 0 or 1 */
     SCORES_EQUAL, /* all scores of a row are equal */
-    SCORES_ONE,   /* one expert is the best of all rows */
+    SCORES_ONE,   /* one expert has the best score in every row */
     SCORES_FAR,   /* very different scores */
     SCORES_NAN,   /* one score of each third row is NaN */
     SCORES_N,
@@ -202,7 +202,7 @@ static void route_case(struct check *c, const struct routed *r, enum scores kind
 
         if (kind != SCORES_NAN || i % 3 != 0)
             compare_row(c, r, row, got);
-        /* The row alone has the same bits. */
+        /* The row must have the same bits if it is computed alone. */
         routed_run(r, row, 1, one);
         c->n_same++;
         if (memcmp(one, got, sizeof(one)) != 0 && !isnan(got[0])) {

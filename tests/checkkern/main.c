@@ -9,10 +9,10 @@
  * A rung is an instruction set level of the CPU, or the name of a device, such as "vulkan:0". The
  * name "cpu" runs the checks of devices on the CPU. With --share, the program runs only one in N
  * cases, chosen at random, of the checks of devices and of the long checks of the CPU. With
- * SCONCE_TEST_FULL it runs all cases, and under a slow tool such as ASan fewer of them. The program
- * prints its seed; the same seed repeats a failure. When a kernel crashes, the program prints the
- * names of the check and of the rung. With --trace it prints the addresses of the instructions of a
- * product of one row (harness.h).
+ * SCONCE_TEST_FULL it runs all cases. Under a slow tool such as ASan it runs fewer cases. The
+ * program prints its seed; the same seed repeats a failure. When a kernel crashes, the program
+ * prints the names of the check and of the rung. With --trace it prints the addresses of the
+ * instructions of a product of one row (harness.h).
  */
 
 #include <errno.h>

@@ -38,8 +38,8 @@ static void put_half(uint8_t *p, float f)
     memcpy(p, &h, sizeof(h));
 }
 
-/* Sets the scale of a block of MXFP4 to 2^-11 … 2^-4; for WEIGHT_LOW to almost the smallest
- * numbers, which are multiplied by the most negative values. */
+/* Sets the scale of a block of MXFP4 to 2^-11 … 2^-4. With WEIGHT_LOW the scale is one of the
+ * smallest, and all values of the block are the most negative one. */
 static void fill_fp4(struct check *c, enum weight_fill fill, uint8_t *block)
 {
     if (fill == WEIGHT_LOW)

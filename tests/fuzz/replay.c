@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a fuzzer's entry over the files of its corpus, for builds without libFuzzer. */
+/* Runs the entry point of a fuzzer on each file of its corpus, for builds without libFuzzer. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

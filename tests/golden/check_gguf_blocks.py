@@ -6,7 +6,7 @@ the numbers bit for bit.
     check_gguf_blocks.py DECODE_BLOCKS
 
 DECODE_BLOCKS is the program tests/golden/decode-blocks. Each format gets a MiB of random bytes, so
-that scales are also NaN, infinite and subnormal. It also gets blocks in which all bits are 0, and
+that some scales are NaN, infinite or subnormal. It also gets blocks in which all bits are 0, and
 blocks in which all bits are 1. A NaN is equal to every NaN. Exit status: 0 when all numbers are
 equal, 1 when some differ, 77 (skipped) without the package.
 """

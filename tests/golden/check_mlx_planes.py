@@ -6,10 +6,10 @@ bit for bit.
     check_mlx_planes.py DECODE_PLANES
 
 DECODE_PLANES is the program tests/golden/decode-planes. Each format, group and type of scales gets
-at least a MiB of random codes. Scales are random bits in one half of the rows, so they are also NaN,
-infinite and subnormal. A NaN is equal to every NaN. mlx gets the scales as float32: it computes in
-the type of the scales, and libinfer in float32. MXFP4 is not compared with a scale of 255, which is
-NaN in the standard; libinfer decodes it as GGUF does, to finite numbers. Exit status: 0 when all
+at least a MiB of random codes. Scales are random bits in one half of the rows, so some of them are
+NaN, infinite or subnormal. A NaN is equal to every NaN. mlx gets the scales as float32: it computes
+in the type of the scales, and libinfer in float32. MXFP4 is not compared with a scale of 255, which
+is NaN in the standard; libinfer decodes it as GGUF does, to finite numbers. Exit status: 0 when all
 numbers are equal, 1 when some differ, 77 (skipped) without mlx.
 """
 import subprocess

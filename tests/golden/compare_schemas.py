@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the grammar of JSON Schemas with llguidance and xgrammar. Run by hand:
+"""Compares the grammar of JSON Schemas with llguidance and xgrammar. People run this script by
+hand:
 
     compare_schemas.py CLI DIRECTORY... [--only TEXT] [--seed NUMBER] [--seconds NUMBER] [--json FILE]
 
@@ -190,7 +191,8 @@ def accepts(program, rank, value):
 
 
 def weaker(error):
-    """docs/json-schema.md says when oneOf means anyOf."""
+    """Returns a note for errors of oneOf, which means anyOf in some schemas
+    (docs/json-schema.md)."""
     return " (oneOf as anyOf)" if "is valid under each of" in error.message else ""
 
 

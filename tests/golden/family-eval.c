@@ -4,8 +4,8 @@
  *
  *     family-eval [OPTIONS] DIR…
  *
- * Each DIR has a model as a Hugging Face directory (hf) and mostly as a GGUF file (model.gguf), the
- * tokens of a text (tokens.json), and the logits of transformers in double precision
+ * Each DIR has a model as a Hugging Face directory (hf) and usually as a GGUF file (model.gguf),
+ * the tokens of a text (tokens.json), and the logits of transformers in double precision
  * (logits.f64.npy). The program computes the model's graph in double precision, or with one of
  * these options lets a device run the model in one step, and prints the normalized mean squared
  * error:
@@ -21,12 +21,12 @@
  *
  * --chunks, --borders and --snapshots print in how many ways the text was computed, and the first
  * way whose logits are not bit for bit those of one step. The program exits with 1 if there is such
- * a way, if an error is above the bound, or if a model cannot be opened. Quantized weights are
- * above the bound on the CPU, because products with them round their inputs to 8 bits. With
- * --rounded, the program therefore also prints the error to a computation in double precision that
- * rounds in the same way, and the error of the rows before the first one with an error of 1e-9. In
- * that row the device rounded a value that is nearly in the middle between two integers to the
- * other integer; later rows depend on this row.
+ * a way, if an error is above the bound, or if a model cannot be opened. Errors of quantized
+ * weights are above the bound on the CPU, because products with them round their inputs to 8 bits.
+ * With --rounded, the program therefore also prints the error relative to a computation in double
+ * precision that rounds in the same way, and the error of the rows before the first one with an
+ * error of 1e-9. In that row the device rounded a value that is nearly in the middle between two
+ * integers to the other integer; later rows depend on this row.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -255,7 +255,7 @@ static double nmse(const double *x, const double *want, size_t n)
     return e / sum;
 }
 
-/* Prints the error of the logits @x to a computation with rounded inputs. */
+/* Prints the error of the logits @x relative to a computation with rounded inputs. */
 static void print_rounded(const struct family *f, const char *path, const double *x)
 {
     _cleanup_free_ double *want = NULL;
@@ -306,7 +306,7 @@ static bool compare(const struct family *f, const char *name, const struct optio
     return e < 1e-9 && !ways.differs;
 }
 
-/* Compares the files of one directory, on all instruction sets if that is wanted. */
+/* Compares the files of one directory, on all instruction sets if the options request it. */
 static bool compare_all(const char *dir, struct options *o)
 {
     struct family f = {.dir = dir};

@@ -9,9 +9,9 @@ Each model of family_configs.py becomes a directory OUT/NAME with these files:
     tokens.json     the tokens of the test
     logits.f64.npy  the logits of these tokens, [tokens, vocabulary]
 
-transformers computes the logits in double precision: also the steps that it usually computes in
-single precision whatever the type of the model is. The script checks that transformers computes
-the same token by token, with its cache, and that it computes the same from the files.
+transformers computes the logits in double precision, also in the steps that it usually computes in
+single precision for every type of model. The script checks that transformers computes the same
+token by token, with its cache, and that it computes the same from the files.
 
 With --small, it makes the models of SMALL instead, in the layout of the other models of
 tests/golden/models: OUT/NAME is the model with tokens.bin (int32), logits.bin (float32) and
@@ -324,10 +324,10 @@ def nmse(x, want):
 
 
 def use_old_bitnet(path):
-    """The converter knows the names of an older model with the same tensors, and makes matrices
-    ternary. Matrices that are ternary already would get a smaller factor, so their zeros are
-    replaced by numbers that the converter rounds to zero: then the mean of the magnitudes is the
-    factor."""
+    """Changes a model of BitNet for the converter, which knows the names of an older model with the
+    same tensors, and makes matrices ternary. Matrices that are ternary already would get a smaller
+    factor, so their zeros are replaced by numbers that the converter rounds to zero: then the mean
+    of the magnitudes is the factor."""
     tensors = load_file(path / "model.safetensors")
     for name, t in tensors.items():
         if name.endswith("_proj.weight") and t.abs().unique().numel() == 2:

@@ -7,7 +7,7 @@ bytes and the number of elements as two little-endian 32-bit words, the bytes, a
 float32.
 
 Also writes quant-encoded.bin, for the formats that libinfer encodes to the same bits as the package:
-the same records with other contents, floats and the bytes to which they are encoded.
+this file has the same kind of records, but with floats and the bytes to which they are encoded.
 """
 
 import pathlib

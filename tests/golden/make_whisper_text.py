@@ -81,7 +81,8 @@ def fill(model, ranks):
                 p.copy_(noise * 0.5)
             elif "embed_tokens" in key:
                 p.copy_(noise * 0.6)
-                p[N_RANKS] *= 1.6  # makes the end of a text likely sometimes, and words likely
+                p[N_RANKS] *= 1.6  # makes the end of a text likely in some places; words are
+                                   # likely, too
                 for token, rank in ranks.items():
                     p[rank] *= 1.5 if token.strip().isalpha() and len(token) > 1 else 0.8
             elif p.dim() > 1:

@@ -14,7 +14,7 @@
 #include "golden/logits-case.h"
 #include "model/model.h"
 
-/* A change of the header behind the name of a tensor, and a part of the error. */
+/* A change of the header after the name of a tensor, and a part of the error. */
 static const struct damage {
     const char *model, *tensor, *from, *to, *error;
 } damages[] = {

@@ -2,10 +2,10 @@
 /*
  * Compares tiny random models whose files hold quantized weights in Hugging Face layout with
  * transformers (make_families.py): packed ternary weights of BitNet, MXFP4 of gpt-oss, and affine
- * weights of MLX; and models in all formats of MLX with mlx-lm (make_mlx.py), which computes in
- * single precision. The graph is computed in double precision. The engine computes on every
+ * weights of MLX. Compares models in all formats of MLX with mlx-lm (make_mlx.py), which computes
+ * in single precision. The graph is computed in double precision. The engine computes on every
  * instruction set of the CPU, or on $SCONCE_DEVICE. On the CPU it rounds the inputs of products to
- * int8: BitNet defines this rounding, and the others lose precision by it.
+ * int8: BitNet defines this rounding, and the other formats lose precision by it.
  */
 #include <infer/bench.h>
 #include <infer/engine.h>
@@ -66,8 +66,9 @@ TEST(graphs_compute_what_transformers_computes)
     }
 }
 
-/* Returns whether inputs of products may be rounded. Products of experts multiply bytes on a GPU
- * that can; other products of GPUs depend on the device and its features. */
+/* Returns whether inputs of products may be rounded. Products of experts multiply bytes on GPUs
+ * that support this. Whether other products on a GPU round depends on the device and its
+ * features. */
 static bool may_round(const struct test_target *on)
 {
     return on->gpu || strcmp(on->device, "cpu") == 0;
@@ -149,9 +150,9 @@ TEST(a_row_does_not_depend_on_other_rows_or_on_threads)
     }
 }
 
-/* Checks the tokens that mlx-lm found the most likely ones after the text, @made. Where inputs of
- * products are rounded, logits that are nearly equal may change their order; models with experts
- * are left out there, because rounding may also choose another expert. */
+/* Checks @made, the most likely tokens after the text according to mlx-lm. Where inputs of products
+ * are rounded, logits that are nearly equal may change their order. Models with experts are not
+ * checked there, because rounding may also change the choice of experts. */
 static void check_made(const struct golden *g, const struct test_target *on, const int32_t *made,
                        size_t n_made)
 {

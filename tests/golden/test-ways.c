@@ -38,7 +38,8 @@ struct ways {
     float *whole, *logits; /* [n_tokens, n_vocab]; whole: the logits of one step */
 };
 
-/* Compares the logits of the way @how, of which @at is a parameter, after its result @r. */
+/* Compares the logits of one way of cutting with those of one step. @how: the way; @at: its
+ * parameter; @r: the result of the computation. */
 static void compare(struct ways *w, int r, const char *how, uint32_t at)
 {
     const size_t row = w->run.n_vocab * sizeof(float);
@@ -128,7 +129,7 @@ TEST(logits_do_not_depend_on_steps)
 
     for (size_t t = 0; test_target_at(t, &on); t++)
         for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-            /* lavapipe compiles the kernels of a model for seconds. */
+            /* lavapipe takes seconds to compile the kernels of a model. */
             if (strcmp(on.device, "cpu") == 0 || test_drawn(3))
                 check(files[i], &on);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulates a kernel with larger memory pages
+ * Simulates a kernel with larger memory pages.
  *
  * A test that loads this library with LD_PRELOAD sees pages of SCONCE_TEST_PAGE bytes, a multiple
  * of the real size: sysconf() returns this size, and mappings begin and end at multiples of it. A
- * call whose address or offset such a kernel would refuse ends the process with a message, because
- * programs ignore errors of hints. Calls within the C library are not seen.
+ * call whose address or offset such a kernel would refuse ends the process with a message. An error
+ * would not suffice, because programs ignore the errors of calls that only give hints. Calls within
+ * the C library are not seen.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -104,7 +105,8 @@ static void *reserve(size_t n)
     return p + before;
 }
 
-/* Maps at @at, up to the end of a page. Behind the end of a file, the last page has zeros. */
+/* Maps at @at, up to the end of a page. In the last page, the bytes after the end of the file are
+ * zeros. */
 static void *map_whole(unsigned char *at, size_t n, int prot, int flags, int fd, off_t offset)
 {
     const size_t whole = ALIGN_UP(n, page_bytes()), some = ALIGN_UP(n, real_page());

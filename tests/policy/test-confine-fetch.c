@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests the confinement of the processes that pull models from inside: of the program that fetches,
- * of the process of `sconce pull` that verifies and installs, and of the store service, which does
- * the same for clients. All of them work in the directory `dir`.
+ * Tests the confinement of the processes that pull models, by actions of confined processes. These
+ * are the program that fetches, the process of `sconce pull` that verifies and installs, and the
+ * store service, which verifies and installs for clients. All of them work in the directory `dir`.
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -81,7 +81,7 @@ TEST(only_the_program_that_fetches_has_sockets)
     assert_int_equal(result("pull", SYS_sendto, -1, 0, 0), -1);
 }
 
-/* Connects by TCP to a server of this process, which Landlock allows to `fetch` alone. */
+/* Connects by TCP to a server of this process. Landlock allows this only to `fetch`. */
 static int try_connect(const void *arg)
 {
     const struct sockaddr_in *to = arg;

@@ -241,8 +241,8 @@ TEST(conditions_of_the_keep_service_hold)
     killed("keep", SYS_clone, SIGCHLD, 0, 0);
 }
 
-/* Struct row is a call and what happens to it: 0: the process ends; else the call fails with
- * this error. */
+/* Struct row holds a call and the errno with which it must fail; 0: the call must end the
+ * process. */
 struct row {
     int error;
     long call[7];
@@ -261,9 +261,9 @@ static void check_rows(const char *service, enum phase phase, const struct row *
     }
 }
 
-/* NVIDIA's driver tries to get memory for code that it writes over: it prepares a memfd and maps it
- * as code, and it maps memory that is both writable and executable. With its policy such attempts
- * fail; with other policies they end the process. */
+/* NVIDIA's driver tries to get memory that holds code and can be overwritten: it prepares a memfd
+ * and maps it as code, and it maps memory that is both writable and executable. With its policy
+ * such attempts fail; with other policies they end the process. */
 TEST(drivers_get_no_memory_for_code)
 {
     const long rx = PROT_READ | PROT_EXEC, rwx = rx | PROT_WRITE;
@@ -321,8 +321,8 @@ static const unsigned char code[] = {
 #endif
 };
 
-/* Compiles and runs a function twice, as a driver with a compiler does. Returns 7, or 100 more than
- * the error of the first call that fails. */
+/* Compiles and runs a function twice, as a driver with a compiler does. Returns 7, or 100 plus the
+ * error of the first call that fails. */
 static int compile(const void *arg)
 {
     char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -282,9 +282,8 @@ static const struct policy_condition *condition_of(const struct policy_rule *rul
 }
 
 /* Returns whether a service needs a call that is forbidden to services in general. For example, the
- * cache, history and keep services change their own files and the store service changes models,
- * chat, the gateway and the store service connect to others, and services that load models open
- * files. */
+ * cache, history and keep services change their own files. The store service changes models. Chat,
+ * the gateway and the store service connect to others. Services that load models open files. */
 static bool is_its_task(const char *service, const char *name)
 {
     static const struct {
@@ -523,7 +522,7 @@ static bool allows(const struct policy *policy, const char *name, uint64_t value
 }
 
 /* The program that fetches may connect, and writes only where it is started. The process that
- * verifies has the store and no network. Neither starts programs or listens. */
+ * verifies has the store and no network. None of them starts programs or listens. */
 TEST(programs_that_fetch_have_the_rights_of_their_task)
 {
     static const char *const programs[] = {PROGRAM_POLICIES};

@@ -77,7 +77,7 @@ class Puller:
 
 
 def models(p):
-    """Pulls every kind of source, and meets every kind of fault."""
+    """Pulls from every kind of source, also with every kind of fault."""
     hub, weights = p.hub, GUIDE.read_bytes()
     hub.put_repository("org/small", {"small-Q8_0.gguf": weights})
     hub.put_repository("org/large", {"large-Q8_0.gguf": b"GGUF" + random.Random(1).randbytes(LARGE)})

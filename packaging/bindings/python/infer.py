@@ -273,7 +273,7 @@ class Model(_Owned):
 
 
 class Engine(_Owned):
-    """Generates text. @context is the most tokens of a conversation."""
+    """Generates text. @context is the maximum number of tokens of a conversation."""
 
     _free = "inf_engine_free"
 
@@ -287,8 +287,9 @@ class Engine(_Owned):
         self.finish = None
 
     def generate(self, prompt, max_tokens=256, temperature=0.0, stop=(), **sampling):
-        """Continues a prompt, and yields its text piece by piece. Then `finish` says why it ended.
-        Leaving the loop early cancels the request. @sampling are members of struct inf_sampling."""
+        """Yields the text that continues a prompt, piece by piece. Afterwards `finish` says why the
+        text ended. Leaving the loop early cancels the request. @sampling are members of struct
+        inf_sampling."""
         tokens = self.model.encode(prompt) if isinstance(prompt, str) else list(prompt)
         stops = [(s.encode(), len(s.encode())) for s in stop]
         request = inf_request(

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the texts of a server with caches that differ from those of a cold run.
+"""Compares the texts of a server with those of a cold run, in which all caches are off, and counts
+the texts that differ.
 
     python3 tests/bench/kvproof --server sconce --bin build --model DIR_OR_GGUF...
     python3 tests/bench/kvproof --server llama --bin PATH/llama-server --model GGUF...
     python3 tests/bench/kvproof --server other --bin PATH --model PATH --arg=WORD... --cold-arg=WORD...
 
 The texts are asked for in all combinations of: one or several clients; roomy caches, or caches that
-evict all the time; no restart, an orderly one, or a kill of all processes; bits flipped in stored
-files or not; other requests cancelled or not. Exit status: 0; 1 when a server that promises equal
-texts (sconce) answered with another text or other log probabilities, or when a request failed; 2
-when something could not be run.
+evict all the time; no restart, an orderly restart, or a kill of all processes; bits flipped in
+stored files or not; other requests cancelled or not. Exit status: 0; 1 when a server that promises
+equal texts (sconce) answered with another text or other log probabilities, or when a request
+failed; 2 when something could not be run.
 """
 import argparse
 import datetime

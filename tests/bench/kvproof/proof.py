@@ -323,7 +323,7 @@ class Proof:
         return is_done
 
     def fail(self, error, counts):
-        """Reports an error, and starts a server again that ended."""
+        """Reports an error, and starts the server again if it has ended."""
         with self.lock:
             self.tell("error: %s: %s" % (type(error).__name__, error))
             if not self.server.is_alive():

@@ -64,8 +64,8 @@ class Drawer:
     number of answers of one request."""
 
     def __init__(self, seed, family, chars, most, max_n):
-        # All families get the same system prompts, so that equal beginnings of different models
-        # meet in one cache.
+        # All families get the same system prompts, so that one cache gets equal beginnings of
+        # different models.
         common = random.Random(seed)
         self.systems = [sentence(common, int(chars * common.randint(BLOCK // 2, most // 2)))
                         for _ in range(6)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a twin of a model: the same configuration, names and shapes, but other weights, as a model
-has after more training. A cache must not mistake the one for the other."""
+has after more training. A cache must not mistake one model for the other."""
 import json
 import shutil
 import struct

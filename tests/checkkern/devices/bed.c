@@ -123,7 +123,7 @@ void bed_seq_done(struct bed_seq *s)
 }
 
 /* Writes the blocks of all groups for the next step. All groups use the same blocks, counted from
- * their first one. Blocks behind the window of a group get a number that no group has. */
+ * their first one. Blocks before the window of a group get a number that no group has. */
 static void fill_lists(const struct bed *bed, const struct bed_seq *s)
 {
     for (uint32_t i = 0; i < bed->layout.n_groups; i++) {

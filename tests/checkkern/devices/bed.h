@@ -43,8 +43,8 @@ struct bed {
 };
 
 /* Compiles @g for steps of at most @max_rows. Returns false if this case is not part of the random
- * sample, or if the device does not support the graph; the latter is reported. @layout is NULL for
- * graphs without attention. */
+ * sample, or if the device does not support the graph; a graph that is not supported is reported.
+ * @layout is NULL for graphs without attention. */
 bool bed_init(struct bed *bed, struct check *c, const struct graph *g,
               const struct kv_layout *layout, uint32_t max_rows, uint32_t max_ctx);
 void bed_done(struct bed *bed);
@@ -77,7 +77,7 @@ void bed_same(struct bed *bed, const float *got, const float *expected, uint32_t
               const char *what);
 
 /* Computes all rows of one sequence at once, then a few at a time, then one by one, and compares
- * them with the formulas and with each other. @layout as for bed_init(). @tokens, @input: as in
+ * them with the formulas and with each other. @layout: as for bed_init(). @tokens, @input: as in
  * struct bed_seq. */
 void bed_check(struct check *c, const struct graph *g, const struct kv_layout *layout,
                const int32_t *tokens, const float *input, uint32_t n, const char *what);

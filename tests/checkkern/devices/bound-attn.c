@@ -94,8 +94,8 @@ static double score(const struct attn *a, size_t q, size_t k, double *ret_error)
  * weights. */
 static void soften(struct attn *a, size_t first, size_t pos, double sink)
 {
-    /* Matrix units multiply weights relative to a number that is up to 2^15 times smaller than the
-     * largest weight, so that the arguments of exp2() are larger. */
+    /* Kernels for matrix units compute the weights relative to a number that is up to 2^15 times
+     * smaller than the largest weight, so that the arguments of exp2() are larger. */
     const double base = a->rounding == BOUND_F16_ROWS ? 64 : 0;
     double max = sink, worst = 0, sum = 0;
 

@@ -11,7 +11,7 @@
 
 /* Returns the number of doubles in a row of a node's value (lib/graph_eval.c). */
 size_t bound_width(const struct graph_node *node);
-/* Returns zeros. Ends the program if memory runs out. */
+/* Returns an array of @n zeros. Ends the program if memory runs out. */
 double *bound_doubles(size_t n);
 /* Returns an activation and the error of its own arithmetic. */
 double bound_act(enum graph_act kind, double x, double *ret_error);

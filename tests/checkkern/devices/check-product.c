@@ -27,7 +27,7 @@ struct product_case {
     size_t offset; /* bytes from an aligned address to the weights */
     enum fill x;
     bool bias, add;
-    bool norm; /* a norm before the product, which only products read */
+    bool norm; /* a norm before the product; only products read it */
     bool kept; /* whether rows are chosen before the product */
     int act;   /* the activation of a gated unit; -1: none */
 };

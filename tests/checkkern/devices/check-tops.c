@@ -121,8 +121,7 @@ static void compare(struct check *c, const struct top_row *got, const float *x, 
                    want.log_sum);
 }
 
-/* In one step requests lists of all lengths, and whole rows for some rows. Then requests the whole
- * row for each row. */
+/* Requests lists of all lengths, and some whole rows, in one step. Then requests all whole rows. */
 static void step(struct bed *bed, const float *x, uint32_t n, const uint32_t *wanted,
                  uint32_t n_rows)
 {

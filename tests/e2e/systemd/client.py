@@ -63,8 +63,8 @@ def long_body(tokens=400, **more):
 
 def ask(machine, body=None, user=None, port=None, key=None, path="/v1/chat/completions",
         timeout=60, headers=None):
-    """Sends one chat request through a machine's gateway: its unix socket, or @port of its
-    loopback."""
+    """Sends one chat request to a machine's gateway, through its unix socket or through @port of
+    its loopback address."""
     sock = machine.connect_tcp(port, timeout) if port else \
         machine.connect(user=user, timeout=timeout)
     return request(sock, path, chat_body() if body is None else body, key, headers)

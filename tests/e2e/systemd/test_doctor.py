@@ -200,7 +200,7 @@ def test_a_socket_behind_the_gateway_that_the_group_opens(m):
 
 
 def test_a_group_that_is_missing(m):
-    # The group comes back with another GID, which the open sockets do not have.
+    # The group is created again with another GID, which the open sockets do not have.
     m.run("groupdel sconce-services")
     assert_mends(m, "the group sconce-services does not exist")
     m.run("systemd-tmpfiles --create sconce.conf; systemctl stop sconce-gateway.service")

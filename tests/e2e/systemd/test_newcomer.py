@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goes the way of a newcomer: five commands from a machine without sconce to an answer in a browser.
+"""Takes the steps of a newcomer: five commands from a machine without sconce to an answer in a
+browser.
 
 Root installs from the signed repository of a release, and a plain user from its tarball. A server on the machine's
 loopback address takes the place of the hub. No step may show nothing new for more than two seconds.

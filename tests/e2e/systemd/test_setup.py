@@ -95,7 +95,7 @@ def test_running_it_again_changes_nothing(m):
 def test_a_dry_run_tells_and_changes_nothing(m):
     def files():
         """Lists the files that changed since the stamp, without blocks, which a service may write
-        any time."""
+        at any time."""
         return m.run("find /etc /home -newer /tmp/stamp -not -type d "
                      "-not -path '*/sconce-cache/*' | sort").stdout
 

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Checks what the code behind the parser relies on. */
+/* Checks what the callers of the parser rely on. */
 static void check(const struct model_manifest *m, size_t size)
 {
     if (m->aliases_start > m->aliases_end || m->aliases_end > size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses any bytes as a request from the network: as a head, as a query, and as the JSON body of a
- * request for a chat answer or a completion. The body is everything behind the head, or all bytes
- * if they do not begin with a whole head.
+ * request for a chat answer or a completion. The body is everything after the head, or all bytes if
+ * they do not begin with a whole head.
  */
 #include <stdint.h>
 #include <stdlib.h>

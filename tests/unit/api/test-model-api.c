@@ -77,7 +77,7 @@ TEST(the_memory_of_a_text_follows_from_the_shapes)
     assert_int_equal(size.per_token, 2 * 32 * 4);
     assert_int_equal(size.windows, 2 * 64 * 2 * 16 * 4);
     assert_int_equal(size.recurrent, 0);
-    /* One full layer with one head of 16, one recurrent with 4 value heads of 8 × 8. */
+    /* One full layer with one head of 16, and one recurrent layer with 4 value heads of 8 × 8. */
     size = kv_size_of("models/qwen3_5", "f16");
     assert_int_equal(size.per_token, 2 * 16 * 2);
     assert_int_equal(size.windows, 0);

@@ -21,7 +21,7 @@ static const struct row {
     uint64_t kv_bytes;
     uint32_t n_ctx, max_seqs;
     uint64_t max_blocks;
-    const char *error; /* a part of the message; NULL: it fits */
+    const char *error; /* a part of the message; NULL: the pool fits */
     uint32_t n_blocks, got_ctx;
 } rows[] = {
     {"four sequences", 1024, 0, 1024, 16, UINT32_MAX, NULL, 64, 1024},

@@ -59,7 +59,7 @@ static int32_t token_at(uint32_t seq, uint32_t pos)
     return (int32_t)((pos * 7 + seq * 13 + pos * pos % 11 * (seq + 1)) % OPS_VOCAB);
 }
 
-/* Fills in the blocks of group @i_group of sequence @seq. Blocks behind a window have a number that
+/* Fills in the blocks of group @i_group of sequence @seq. Blocks before a window have a number that
  * no block has. */
 static void fill_blocks(const struct bench *b, uint32_t seq, uint32_t i_group, uint32_t *blocks)
 {

@@ -14,7 +14,7 @@ enum { ROWS = 8, COLS_MOST = 384, DECODED_MOST = ROWS * COLS_MOST * sizeof(float
 static uint8_t codes[ROWS * COLS_MOST], planes[2][2 * ROWS * COLS_MOST],
     blocks[DECODED_MOST] __attribute__((aligned(4)));
 
-/* Fills codes and planes; halves have ordinary values. */
+/* Fills codes with random bytes, and planes with ordinary F16 numbers. */
 static void fill(void)
 {
     uint32_t x = 1;
@@ -185,7 +185,7 @@ TEST(ternary_rows_lie_in_their_order)
                      INF_DTYPE_BITNET);
 }
 
-/* The bytes behind the last column must not add anything to a product. */
+/* The bytes after the last column must not add anything to a product. */
 TEST(codes_behind_the_last_column_are_zero)
 {
     static const float factor = 1;

@@ -8,7 +8,7 @@ static struct draft_cost cost;
 static struct draft_offer offers[DRAFT_MAX_SEQS];
 static uint32_t taken[DRAFT_MAX_SEQS];
 
-/* Makes @n offers of @k tokens, of which each is accepted with the chance @chance. */
+/* Makes @n offers of @k tokens, each of which is accepted with the probability @chance. */
 static void offer(uint32_t n, uint32_t k, float chance)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -20,7 +20,7 @@ static void offer(uint32_t n, uint32_t k, float chance)
     }
 }
 
-/* Measures steps of @n sequences, of which each drafted token takes @row_usec. */
+/* Notes the times of steps of @n sequences: @usec, and @row_usec for each drafted token. */
 static void measure(uint32_t n, uint32_t max_extra, uint64_t usec, uint64_t row_usec)
 {
     cost = (struct draft_cost){0};
@@ -42,7 +42,8 @@ TEST(nothing_is_drafted_before_steps_are_measured)
 
 TEST(drafts_are_as_long_as_they_pay)
 {
-    /* If rows cost nothing, everything is drafted; if they cost as much as steps, nothing is. */
+    /* If rows cost nothing, every token is drafted; if they cost as much as steps, no token is
+     * drafted. */
     offer(1, 8, 0.7f);
     measure(1, 8, 1000, 0);
     assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 8);
@@ -121,7 +122,7 @@ TEST(chances_follow_what_was_accepted)
     draft_rates_chances(&all, &good, 3, 1, &chances[0]);
     draft_rates_chances(&all, &bad, 3, 1, &chances[1]);
     assert_true(chances[0] > 0.8f && chances[1] < 0.2f);
-    /* A new sequence gets what is usual. */
+    /* A new sequence gets the mean chance of all sequences. */
     draft_rates_chances(&all, &(struct draft_own_rates){0}, 3, 1, &chances[2]);
     assert_true(chances[2] > 0.4f && chances[2] < 0.6f);
 }

@@ -153,7 +153,7 @@ TEST(old_answers_and_keys_are_forgotten)
             answer[i] = a * 1024 + i;
         draft_memory_add(m, key, answer, 1024);
     }
-    /* The last answers are there, and the first ones are not. */
+    /* The memory has the last answers, but not the first ones. */
     draft_memory_follow(m, key, &place, answer, 1000, 1000);
     assert_int_equal(draft_memory_draft(m, key, &place, 4, drafted, &share, &len), 4);
     for (int32_t i = 0; i < 1024; i++)

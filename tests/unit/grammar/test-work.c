@@ -93,7 +93,8 @@ TEST(two_hundred_properties_take_little_work)
                 25 * MILLISECONDS);
 }
 
-/* Earlier versions did not count all of the work on these grammars, and compiled them for seconds.
+/* Earlier versions did not count all of the work on these grammars, and took seconds to compile
+ * them.
  */
 TEST(too_much_work_is_refused)
 {

@@ -10,7 +10,7 @@
 
 enum { N_EMBD = 8, N_FF = 16, N_VOCAB = 12, N_LAYERS = 2 };
 
-/* Struct change names the tensor or key to leave out, to add, or to give a wrong shape. */
+/* Struct change names the tensor or key that is left out, is added, or gets a wrong shape. */
 struct change {
     const char *drop, *add, *misshape, *retype;
     uint32_t type;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks that choices with a seed are those of llama.cpp
+ * Checks that choices with a seed are those of llama.cpp.
  *
  * A program in C++ printed the tokens below. It keeps a list of tokens, and applies the stages as
  * llama.cpp does (with the temperature last). It draws with std::mt19937 and

@@ -55,7 +55,7 @@ TEST(cases)
     }
 }
 
-/* Limits hold, decoding never waits, and every prompt finishes within a bounded number of turns. */
+/* Limits hold, decoding never waits, and every prompt finishes within a bounded number of steps. */
 TEST(random_demands_keep_the_limits_and_none_starves)
 {
     struct rng rng;

@@ -2,7 +2,8 @@
 /*
  * Tests models with several groups of state: windowed attention and recurrent state beside full
  * attention. Whatever is evicted, preempted, canceled, lost or loaded from a tier, each text must
- * equal that of a cold run. The logits of the null device reveal every wrong block and snapshot.
+ * equal that of an engine without a cache. The logits of the null device reveal every wrong block
+ * and snapshot.
  */
 #include "fake_tier.h"
 #include "rig.h"

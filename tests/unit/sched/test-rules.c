@@ -173,8 +173,8 @@ TEST(errors_of_grammars_end_the_choice)
     c = run_script("a", &(struct inf_request){.grammar = &broken});
     assert_int_equal(c.finish, INF_FINISH_ERROR);
     ASSERT_STREQ(c.error, "the grammar reached a limit of its size");
-    /* After "c" the grammar permits only the token "b", which the bias excludes. This would not
-     * work with the text "ab", which is also a single token. */
+    /* After "c" the grammar permits only the token "b", which the bias excludes. The text "ab"
+     * could not be used here, because it is also a single token. */
     g.texts[0] = "cb";
     c = run_script("cb", &(struct inf_request){
                              .grammar = &g, .sampling = {.logit_bias = &bias, .n_logit_bias = 1}});

@@ -6,9 +6,9 @@
  *
  * Loading a path that starts with "slow" waits for the test; so does opening a path that starts
  * with "held". The path "bad" cannot be opened, "none" can be opened but cannot compute, and "weak"
- * fails to load. The path "big-N" takes N bytes of memory, and one of "big-N/D" D bytes of the
- * device as well; other models take one byte. Events are logged: "+a" when model a is loaded, "-a"
- * when it is unloaded.
+ * fails to load. The path "big-N" takes N bytes of memory, and the path "big-N/D" also takes D
+ * bytes of the device; other models take one byte. Events are logged: "+a" when model a is loaded,
+ * "-a" when it is unloaded.
  */
 #include "host/residents.h"
 

@@ -223,7 +223,8 @@ TEST(web_pages_need_a_key_at_an_open_port)
     assert_int_equal(refused(page), GW_AUTH_FOREIGN);
     page.key = "ask";
     allowed(page, RIGHT_INFER);
-    /* A port that was opened to the unix socket carries requests of web pages, too. */
+    /* A program may forward a TCP port to the unix socket, so requests of web pages may arrive
+     * there, too. */
     page.door = HTTP_DOOR_UNIX;
     allowed(page, RIGHT_INFER);
     page.key = NULL;

@@ -401,7 +401,7 @@ TEST(volatile_lines_of_claude_code_are_left_out)
 
 TEST(quoted_lines_are_untouched)
 {
-    /* The line is in a text of the user, in a tool's result, or in a text of the assistant. */
+    /* Here the line is in a text of the user, or in a tool's result. */
     check(USER("'" LEFT("5") "'"), "[" SAYS(LEFT("5")) "]");
     check(
         USER("[{'type':'text','text':'" BILLING "ab12f;'},{'type':'text','text':'" LEFT("5") "'}]"),
@@ -409,13 +409,13 @@ TEST(quoted_lines_are_untouched)
     check("'messages':[" CALL ",{'role':'user','content':[{'type':'tool_result','tool_use_id':"
           "'c1','content':'" LEFT("5") "'}]}]",
           "[" CALLED "," RESULT(LEFT("5")) "]");
-    /* The line is not in the field, or not in the place, where the client puts it. */
+    /* Here the line is not in the field, or not at the place, where the client puts it. */
     check("'system':'" BILLING "ab12f;'," HI, IS(BILLING "ab12f;"));
     check("'system':'" LEFT("5") "'," HI, IS(LEFT("5")));
     check(BLOCKS("You help.", BILLING "ab12f;") HI, IS("You help.\\n" BILLING "ab12f;"));
     check(BLOCKS(BILLING "ab12f;\\nmore", "b") HI, IS(BILLING "ab12f;\\nmore\\nb"));
     check(BLOCKS("It says " BILLING "ab12f;", "b") HI, IS("It says " BILLING "ab12f;\\nb"));
-    /* The text is not a paragraph of its own, or not the whole line. */
+    /* Here the line is not a paragraph of its own, or it has other text. */
     check(BLOCKS("```\\n" LEFT("5") "\\n```", "b") HI, IS("```\\n" LEFT("5") "\\n```\\nb"));
     check(BLOCKS("a\\n\\n> " LEFT("5"), "b") HI, IS("a\\n\\n> " LEFT("5") "\\nb"));
     check(BLOCKS("a\\n\\n" LEFT("five"), "b") HI, IS("a\\n\\n" LEFT("five") "\\nb"));

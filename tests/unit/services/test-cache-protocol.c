@@ -148,7 +148,7 @@ TEST(texts_with_other_bytes_are_refused)
         r = (struct cache_reader){packet.data, packet.data + packet.len};
         ASSERT_ERROR(cache_read_hello(&r, &got), EBADMSG);
     }
-    /* First the name has no terminating NUL. Then it has one, but there are other bytes behind it.
+    /* First the name has no terminating NUL. Then it has one, but other bytes follow.
      */
     memset(hello.name, 'x', sizeof(hello.name));
     for (size_t i = 0; i < 2; i++) {

@@ -104,7 +104,8 @@ TEST(dropped_extensions_and_trailers_have_limits)
     _cleanup_str_ struct str text = {}, out = {};
     size_t used;
 
-    /* A line has a limit, and so have all extensions together, and all trailers. */
+    /* There is a limit for a line, one for all extensions together, and one for all trailers
+     * together. */
     for (int i = 0; i < 5000; i++)
         str_putc(&text, '0');
     assert_int_equal(read_all(text.data, text.len, SIZE_MAX / 2, &out, &used), CHUNKS_BAD);

@@ -41,7 +41,7 @@ TEST(a_template_is_tried)
     assert_false(is_native(TURNS));
     assert_false(is_native("{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}"
                            "{% endif %}{% endfor %}"));
-    /* This one always fails, so the message is not the reason. */
+    /* This template always fails, so the system message is not the reason. */
     assert_true(is_native("{{ raise_exception('no') }}"));
 }
 

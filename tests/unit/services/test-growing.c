@@ -40,7 +40,7 @@ TEST(the_digest_is_that_of_the_whole_file)
     char digest[STORE_DIGEST + 1], whole[STORE_DIGEST + 1];
     uint64_t size, n_told = 0;
 
-    store_growing_read(g, 10); /* the file is missing yet */
+    store_growing_read(g, 10); /* the file does not exist yet */
     put(0, CUT, 0);
     store_growing_read(g, 1);
     store_growing_read(g, CUT);

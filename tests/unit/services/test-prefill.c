@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests answers whose beginning is given by the request. The first tests check the text that is put
- * behind the prompt. The last tests check how the parser reads the rest of the answer. */
+ * after the prompt. The last tests check how the parser reads the rest of the answer. */
 #include "chat/reply/prefill.h"
 
 #include "lib/test.h"
 #include "reply-log.h"
 
-/* Checks which text is put behind @prompt if the request gives the beginning of the answer: its
+/* Checks which text is put after @prompt if the request gives the beginning of the answer: its
  * reasoning @reasoning and its text @text. Each of them may be NULL. */
 static void check_put(const char *format, const char *thinking, const char *prompt,
                       const char *reasoning, const char *text, const char *expected)

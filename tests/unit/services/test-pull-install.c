@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests how files that arrived become a model (pull_install()): what a process that still writes
- * them, an older directory of the same name, and a damaged blob do.
+ * Tests how files that arrived become a model (pull_install()): also if a process still writes
+ * them, if there is an older directory of the same name, or if a blob is damaged.
  */
 #include <fcntl.h>
 #include <sys/stat.h>

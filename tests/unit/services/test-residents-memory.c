@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the memory of the pool of models: budgets, pinned models, and who makes room for whom. */
+/* Tests the memory of the pool of models: budgets, pinned models, and which models are unloaded for
+ * others. */
 #include "fake-models.h"
 
 TEST(models_share_a_budget_of_memory)
@@ -15,7 +16,7 @@ TEST(models_share_a_budget_of_memory)
     ASSERT_STREQ(story, "+big-4+big-5+a");
     resident_release(take("big-4", NULL));
     settle();
-    /* The least recently used models make room, and no more of them than are needed. */
+    /* The least recently used models are unloaded, and only as many as needed. */
     take("big-6", NULL);
     ASSERT_STREQ(story, "+big-4+big-5+a-a-big-5+big-6");
     finish();

@@ -272,7 +272,7 @@ TEST(texts_are_those_of_the_reference)
     inf_model_unref(m);
 }
 
-/* A .bin file with so small a vocabulary is an English-only model. */
+/* A .bin file with such a small vocabulary is an English-only model. */
 TEST(bin_files_are_heard_alike)
 {
     _cleanup_(json_decrefpp) json_t *cases = read_cases();
