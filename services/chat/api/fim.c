@@ -100,7 +100,7 @@ static int fim_add(struct fim_prompt *p, const int32_t *ids, size_t n)
     return 0;
 }
 
-/* Adds a special token and the text behind it. */
+/* Adds a special token and the text after it. */
 static int fim_add_part(struct fim_prompt *p, int32_t token, const struct fim_prompt *text)
 {
     int r = fim_add(p, &token, 1);
