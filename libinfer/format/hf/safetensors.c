@@ -159,7 +159,7 @@ static int check_cover(const struct safetensors *st, const unsigned char *data, 
             return err_set(reterr, EBADMSG, "tensor %.64s %s", order[i]->name,
                            (uintptr_t)order[i]->data < (uintptr_t)at
                                ? "overlaps another tensor"
-                               : "lies behind bytes that belong to no tensor");
+                               : "comes after bytes that belong to no tensor");
         at += order[i]->size;
     }
     if (at != data + size)
