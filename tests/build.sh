@@ -7,8 +7,8 @@
 #
 #   gcc    everything with gcc, as users build it
 #   asan   the services, their tests and the fuzzers, with clang under ASan and UBSan. UBSan's checks
-#          of pointers are left out: ASan finds most of these faults, and without the checks
-#          compiling takes half of the time.
+#          of pointers are left out: ASan finds most of the faults that they find, and compiling
+#          takes half of the time without them.
 #   asan-full  the same with all checks of UBSan
 #   tsan   the tests of threaded code, with clang under TSan
 #   arm64  everything for arm64, with a cross compiler (see tests/lib/arm64.sh)

@@ -155,7 +155,7 @@ UNTOLD_ROUTES = ["/v1/fim/completions"]
 
 # The guide does not know these verbs, which few people need.
 UNTOLD_VERBS = ["ppl", "imatrix"]
-# Number formats whose names begin with one of these are told together, as "any IQ format".
+# Number formats whose names begin with one of these are mentioned together, as "any IQ format".
 TOLD_TOGETHER = ("IQ",)
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows how a program uses libinfer: it writes an answer while it is generated, and compares texts.
+ * Shows how a program uses libinfer: prints an answer while it is generated, and compares texts.
  *
  *     cc talk.c -o talk $(pkg-config --cflags --libs libinfer)
  *     ./talk chat MODEL.gguf QUESTION
@@ -72,8 +72,8 @@ static int make_prompt(const struct inf_model *model, const char *question, char
     return r;
 }
 
-/* Writes the events of one request until it ends. The text of an event is borrowed until the next
- * event is taken. */
+/* Prints the events of one request until it ends. The text of an event is valid until the next call
+ * of inf_engine_wait_event(). */
 static int write_answer(struct inf_engine *engine)
 {
     struct inf_event event;

@@ -147,7 +147,7 @@ impl Model {
     }
 }
 
-/// Options of one generation. All zero: greedy, until the context is full.
+/// Options of one generation. If all are zero, decoding is greedy and goes on until the context is full.
 #[derive(Clone, Copy, Default)]
 pub struct Options {
     pub max_tokens: u32,
@@ -182,8 +182,8 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Makes an engine. `context` is the most tokens of a conversation; 0: the library's default. `threads`
-    /// 0: all.
+    /// Makes an engine. `context` is the maximum number of tokens of a conversation; 0 means the library's
+    /// default. `threads` is the number of threads; 0 means one for each CPU.
     pub fn new(model: &Model, context: u32, threads: u32) -> Result<Self, Error> {
         let (mut engine, mut err) = (null_mut(), no_error());
         // SAFETY: zero is the default of each parameter.
@@ -355,6 +355,6 @@ impl Encoding {
 /// Returns the cosine of the angle between two vectors of the same length.
 pub fn similarity(a: &[f32], b: &[f32]) -> f64 {
     assert_eq!(a.len(), b.len());
-    // SAFETY: both have this many floats.
+    // SAFETY: both vectors have a.len() floats.
     unsafe { ffi::inf_similarity(a.as_ptr(), b.as_ptr(), a.len()) }
 }
