@@ -210,11 +210,11 @@ int main(int argc, char **argv)
     int r = 0;
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0)
-        return puts("sconce-fetch fetches files for `sconce pull` and sconce-store, which have it "
-                    "started.\n\n"
-                    "  --landlock-optional  go on without Landlock if the kernel has none") < 0;
+        return puts("sconce-fetch fetches files for `sconce pull` and sconce-store.\n\n"
+                    "  --landlock-optional  continue without Landlock if the kernel does not have "
+                    "it") < 0;
     if (argc > 2 || (argc == 2 && strcmp(argv[1], "--landlock-optional") != 0)) {
-        fputs("sconce-fetch: only `sconce pull` and sconce-store have this program started\n",
+        fputs("sconce-fetch: this program is started only for `sconce pull` and sconce-store\n",
               stderr);
         return 2;
     }

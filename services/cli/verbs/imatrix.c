@@ -24,7 +24,7 @@ static const char help[] =
     "  --chunks N           compute only the first N chunks (default: all)\n"
     "  -t, --threads N      compute threads (default: all available CPUs)\n"
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
-    "  --head               also for the head (output.weight)\n"
+    "  --head               also measure the head (output.weight)\n"
     "  --force              replace FILE if it exists\n"
     "  -q, --quiet          do not print a line for each chunk\n" CLI_MODELS_HELP;
 

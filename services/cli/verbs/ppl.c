@@ -17,8 +17,8 @@
 static const char help[] =
     "Usage: sconce ppl [OPTION]... MODEL FILE\n"
     "Measures the perplexity of a text: how well the model predicts each token from those before\n"
-    "it. Less is better. FILE is a text; `-` reads standard input. With --base or --base-kv-type,\n"
-    "also compares the predictions with those of a base model.\n\n"
+    "it. A lower value is better. FILE is a text; `-` reads standard input. With --base or\n"
+    "--base-kv-type, also compares the predictions with those of a base model.\n\n"
     "  -m, --model MODEL    the model; the only argument is then FILE\n"
     "  -c, --context N      tokens of a chunk; the second half is predicted (default: 512)\n"
     "  --chunks N           compute only the first N chunks (default: all)\n"

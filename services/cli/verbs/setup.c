@@ -35,7 +35,7 @@ static const char help[] =
     "                              configured ones\n\n"
     "  --user, --system            your services, or the machine's (the default for root)\n"
     "  --dry-run                   print what would be written and called, and change nothing\n"
-    "  --no-start                  only change files\n"
+    "  --no-start                  change files, but start nothing\n"
     "  --root DIR                  change the system in DIR instead of this one\n";
 
 static const struct {
