@@ -188,7 +188,7 @@ for try in "$choice" 0; do
             --listen "127.0.0.1:$try" --models "$models" >"$work/log" 2>&1 || unit=''
     fi
     if [ -z "$unit" ]; then
-        # With --keep, closing the terminal must not end the server; therefore it gets a session of its own.
+        # With --keep, closing the terminal must not end the server. Therefore the server gets a session of its own.
         setsid "$sconce" serve --listen "127.0.0.1:$try" --models "$models" >"$work/serve" 2>&1 &
         server=$!
     fi
@@ -219,8 +219,8 @@ done_step "$url"
 quote() { # prints a text as a JSON string
     printf '%s' "$1" | tr '\n\t' '  ' | sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$/"/'
 }
-# Prints the answer from lines that begin with T and have a piece of the answer. Lines that begin
-# with N have the number of tokens, and lines that begin with E have an error.
+# read_stream: reads lines and prints the answer. A line that begins with T has a piece of the answer,
+# a line that begins with N has the number of tokens, and a line that begins with E has an error.
 read_stream() {
     first='' last='' tokens=''
     while IFS= read -r line || [ -n "$line" ]; do
@@ -239,7 +239,7 @@ read_stream() {
 json_text='\(\([^"\\]\|\\.\)*\)'
 unescape='s/\\"/"/g; s/\\u001b//g'
 # ask_api PATH FIELD PIECE: sends the question and prints the streamed answer. FIELD is the JSON member
-# with the question, PIECE the name of the member with the text in the events.
+# with the question, and PIECE is the name of the member with the text in the events.
 ask_api() {
     sent=$(now)
     curl -sSN -m 600 "$url$1" -H 'Content-Type: application/json' -d "{
