@@ -89,7 +89,7 @@ static int q3_level(const uint8_t *q, uint32_t i)
 /* Compares heads in Q3_0 with those of the reference bit for bit, and with the original numbers. */
 static void check_q3(struct check *c, const struct attn_fns *fns)
 {
-    enum { N = 2 * CODEC_Q3_RUN, N_BYTES = 2 * CODEC_Q3_BYTES, ROUNDS = 200 };
+    enum { N = 2 * CODEC_Q3_RUN, N_BYTES = 2 * CODEC_Q3_BYTES, ROUNDS = 1600 };
     double sum = 0, error = 0;
 
     for (int round = 0; round < ROUNDS; round++) {
@@ -120,7 +120,8 @@ static void check_q3(struct check *c, const struct attn_fns *fns)
         }
         c->n_cases++;
     }
-    if (!(error / sum <= 0.034))
+    /* Over 250 seeds this was 0.03325 on average, with a standard deviation of 0.00017. */
+    if (!(error / sum <= 0.0342))
         check_fail(c, "of normally distributed numbers, q3_0 loses %.2g", error / sum);
 }
 
