@@ -30,15 +30,12 @@
 /* Services answer /health and /metrics at once; a call that takes longer than this has failed. */
 #define FORWARD_ASK_USEC (10 * 1000000u)
 
-static void forward_mark_awake(struct gw_request *r)
+void gw_mark_awake(struct gateway *gateway, enum service_backend target)
 {
-    const uint64_t idle = service_row_idle_usec(service_backends[r->target], r->gateway->config);
+    const uint64_t idle = service_row_idle_usec(service_backends[target], gateway->config);
 
-    if (!idle)
-        r->gateway->awake_until_usec[r->target] = UINT64_MAX;
-    else
-        r->gateway->awake_until_usec[r->target] =
-            clock_usec() + idle - MIN(idle / 4, FORWARD_MARGIN_USEC);
+    gateway->awake_until_usec[target] =
+        idle ? clock_usec() + idle - MIN(idle / 4, FORWARD_MARGIN_USEC) : UINT64_MAX;
 }
 
 static void forward_copy(char *out, size_t size, struct http_text value)
@@ -186,7 +183,7 @@ static void forward_count(struct gw_request *r, enum http_call_result result)
 
     if (result == HTTP_CALL_DONE) {
         if (!r->answered) {
-            forward_mark_awake(r);
+            gw_mark_awake(r->gateway, r->target);
             r->gateway->has_no_models[r->target] = false;
         }
         return;

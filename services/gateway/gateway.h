@@ -167,6 +167,9 @@ void gw_forward_cancel(struct gw_request *r);
 /* Does what gw_forward_cancel() does, and tells the client that the service does not start, or
  * hangs. */
 void gw_forward_give_up(struct gw_request *r);
+/* Notes that the service has just answered a request, so that it runs for its idle timeout. */
+void gw_mark_awake(struct gateway *gateway, enum service_backend target);
+
 /* Returns whether the service is known to be running; does not start it. */
 bool gw_service_is_awake(const struct gateway *gateway, enum service_backend target);
 

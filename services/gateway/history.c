@@ -53,8 +53,10 @@ static void history_end(void *user, enum http_call_result result, int error)
     (void)error;
     loop_timer_stop(service_loop(h->gateway->service), &h->patience);
     if (h->target == BACKEND_HISTORY) {
-        if (is_good)
+        if (is_good) {
             str_clear(&h->rows);
+            gw_mark_awake(h->gateway, BACKEND_HISTORY);
+        }
         h->target = N_BACKENDS;
     } else {
         if (is_good)

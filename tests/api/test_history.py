@@ -141,13 +141,23 @@ def test_the_verb_draws_an_image(suite, tmp_path):
     assert verb(suite, "--plot", str(tmp_path / "no/such.svg")).returncode == 1
 
 
-def test_a_gateway_that_ends_sends_what_it_has(model_dir):
+def test_a_gateway_that_ends_sends_what_it_has_to_a_running_history(model_dir):
     suite = Suite(model_dir, gateway=KEYS, history="  enabled: true\n  idle_timeout: 60s\n")
+    assert complete(suite)[0] == 200
+    assert history(suite)[0]["requests"] == 1
     assert complete(suite)[0] == 200
     suite.gateway.kill()
     suite.gateway.wait_gone()
-    (row,) = history(suite)
-    assert row["requests"] == 1 and row["generated_tokens"] == 6
+    assert sum(row["requests"] for row in history(suite)) == 2
+    check_log(suite.close())
+
+
+def test_a_gateway_that_ends_starts_no_history(model_dir):
+    suite = Suite(model_dir, gateway=KEYS, history="  enabled: true\n")
+    assert complete(suite)[0] == 200
+    suite.gateway.kill()
+    suite.gateway.wait_gone()
+    assert suite.history.starts == 0 and not (pathlib.Path(suite.dir) / ".local").exists()
     check_log(suite.close())
 
 
