@@ -63,7 +63,8 @@ enum inf_dtype joined_coded_dtype(const struct coded *c, uint32_t n_matrices)
     return dtype;
 }
 
-/* Writes the codes @q of a block, to which the zero of @dtype was added. */
+/* Writes the codes @q of a block. They are the codes of the matrix minus its zero, plus the zero of
+ * @dtype. */
 static void put_codes(enum inf_dtype dtype, const uint8_t q[BLOCK_ELEMS], uint8_t *dst)
 {
     uint32_t high = 0;

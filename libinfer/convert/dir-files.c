@@ -156,7 +156,8 @@ static int write_text(const char *to, const char *name, const char *data, size_t
     return r == 0 ? 0 : err_set(reterr, -r, "writing %.200s: %s", path, strerror(-r));
 }
 
-/* Returns whether a file of the model is copied: all but its weights, config.json and the index. */
+/* Returns whether a file of the model is copied: all but weights, their index, config.json, hidden
+ * files, and quantize_config.json, which describes the old quantization. */
 static bool is_carried(const char *name)
 {
     static const char *const ends[] = {".safetensors", ".safetensors.index.json",

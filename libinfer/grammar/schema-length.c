@@ -231,7 +231,8 @@ static bool forms_add_seq(struct forms *forms, grammar_node node)
     return true;
 }
 
-/* Continues all forms with a node. Returns false if the pattern has none of these forms. */
+/* Continues all forms with a node. Returns false if the pattern does not have the simple form that
+ * is described above. */
 static bool forms_add(struct forms *forms, grammar_node node)
 {
     const struct node n = forms->s->b->nodes[node];

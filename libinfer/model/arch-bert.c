@@ -24,7 +24,7 @@ static const struct arch_field fields_gte[] = {
     {FIELD(embed.n_types), FIELD_COUNT, NULL, "type_vocab_size", .absent = 1},
 };
 
-/* The default of GTE's base is 160000 in transformers' own classes (Gte…), and 10000 in
+/* The default of GTE's rotary base is 160000 in transformers' own classes (Gte…), and 10000 in
  * Alibaba's (New…). */
 #define BERT(name, flag)                                                                           \
     {                                                                                              \

@@ -142,8 +142,8 @@ static double gemma3n_erf_inverse(double x)
     return copysign(y, x);
 }
 
-/* Returns the number of standard deviations above the mean below which the share @share of a normal
- * distribution lies. Rounds like transformers, which computes in F32. */
+/* Returns the quantile @share of the standard normal distribution: the number below which this
+ * share of it lies. Rounds like transformers, which computes in F32. */
 static float gemma3n_cutoff(float share)
 {
     return (float)gemma3n_erf_inverse((double)(2 * share - 1)) * SQRT_2_F32;

@@ -202,7 +202,7 @@ static void put_all(struct tier *t, struct tier_batch *b)
     uint32_t n;
     int r;
 
-    /* The blocks are already computed, so a later change of the files does not affect them. */
+    /* The blocks are already computed, so only changes of the files until now can affect them. */
     if (!tier_files_hold(t))
         return;
     for (uint32_t i = 0; i < b->n_blocks; i++)

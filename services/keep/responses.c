@@ -9,7 +9,7 @@
 
 #define RESPONSES_PREFIX "/v1/responses/"
 
-/* Begins a change, and finds the response of the path. The action in the path must be one of
+/* Calls keep_begin(), and finds the response of the path. The action in the path must be one of
  * @actions. */
 static int response_begin(struct keep_request *r, const char *const *actions, struct path *ret_path,
                           struct archive_entry *ret_entry, struct problem *problem)

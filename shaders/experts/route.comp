@@ -7,12 +7,12 @@
 
 // Selects the experts of each row (struct route_params in libinfer/graph/params.h).
 //
-// The experts of a row are ordered by their keys, from the largest down, and then by number. A workgroup, which is
-// one subgroup, finds the first n_used experts in this order, one after the other. It remembers only the last one
-// that it found: the experts up to this one in the order are those that it has selected. The result of a row has
-// the weights of the selected experts as floats, then their numbers as uints. A key that is NaN counts as
-// -infinity, so that the experts are valid for all scores. Workgroups: y counts rows. Slots: 0 bias, 2 scores, 5
-// factors, 3 y.
+// The key of an expert is its score, or with a bias the sum of its weight and its bias. The experts of a row are
+// ordered by their keys, from the largest down, and then by number. A workgroup, which is one subgroup, finds the
+// first n_used experts in this order, one after the other. It remembers only the last one that it found: the
+// experts up to this one in the order are those that it has selected. The result of a row has the weights of the
+// selected experts as floats, then their numbers as uints. A key that is NaN counts as -infinity, so that the
+// experts are valid for all scores. Workgroups: y counts rows. Slots: 0 bias, 2 scores, 5 factors, 3 y.
 
 #include "lib/access.glsl"
 #include "lib/math.glsl"

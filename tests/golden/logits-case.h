@@ -27,9 +27,10 @@ double golden_eval(const struct golden *g, const struct format *f);
 /* Runs the engine on a device, and returns the normalized mean squared error of the logits. */
 double golden_run(const struct golden *g, struct inf_model *model, const struct test_target *on);
 
-/* Says how close logits of the engine are to those of graph_eval_rounded(). A value that is nearly
- * as far from one integer as from the next one may be rounded to either of them, because the engine
- * has single precision. This changes the row, and the later rows that attend to it. */
+/* Says how close logits of the engine are to those of graph_eval_rounded(). Both round the inputs
+ * of products to integers. The engine computes them in single precision, so it may round an input
+ * that lies in the middle between two integers to the other one. This changes the row of logits,
+ * and the later rows that attend to it. */
 struct golden_rounding {
     double nmse;
     size_t n_close; /* rows whose normalized mean squared error is below 1e-9 */

@@ -59,7 +59,8 @@ ONE_WALL = {
 # Additions to ONE_WALL for services that connect to others: seccomp cannot distinguish allowed
 # connections from forbidden ones.
 CONNECTING = {"bus": "Landlock has no rules for unix sockets; the unit hides the forbidden ones",
-              "neighbor-socket": "a user's sockets are in one directory; chat opens no streams"}
+              "neighbor-socket": "a user's sockets are in one directory, and only the filter of chat "
+                                 "forbids stream sockets"}
 # Additions for services that pass memory to others: the units of such services allow memfd_create.
 HANDING = {"exec-memfd": "only the service's own filter forbids execve",
            "map-memfd": "only the service's own filter forbids executable mappings"}

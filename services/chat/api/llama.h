@@ -15,7 +15,7 @@ struct llama_own {
                                absent */
 };
 
-/* In requests to these endpoints, c->own points to this structure. */
+/* In requests to these endpoints, `own` of each struct choice points to this structure. */
 struct llama_choice {
     struct str tokens, probs; /* elements of JSON arrays that were not sent yet */
 };

@@ -22,7 +22,7 @@ struct ollama_own {
                                          computed */
 };
 
-/* In requests to these endpoints, c->own points to this structure. */
+/* In requests to these endpoints, `own` of each struct choice points to this structure. */
 struct ollama_choice {
     struct str logprobs;   /* probabilities of tokens that were not sent yet, as elements of a JSON
                               array */

@@ -5,10 +5,10 @@
  * Compares benchmark runs of two versions, models or machines.
  *
  * Runs belong together if they measured the same thing: the same numbers of tokens, streams and
- * threads, and the same model, weights, machine and so on, except for what is compared. A side is
- * all runs of one version, model or machine in such a group, as far as they have the version of the
- * newest of them. The side of the newest run is compared with the side that was measured before it,
- * or with a side that the caller names.
+ * threads, and the same model, weights, machine and so on, except for what is compared. A side
+ * consists of runs of one version, model or machine in such a group: its newest run, and the runs
+ * before it that have the same version of sconce. The side of the newest run is compared with the
+ * side that was measured before it, or with a side that the caller names.
  */
 
 #include "cli/metrics/runs.h"

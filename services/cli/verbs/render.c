@@ -57,8 +57,9 @@ static int render_load(const char *file, json_t **ret_json)
     return CLI_OK;
 }
 
-/* Removes from the body all values that an option overrides, also those in its
- * "chat_template_kwargs". */
+/* Removes from the body the values that --tools and --no-generation-prompt override, also those in
+ * its "chat_template_kwargs". Variables of --set are in r->kwargs already; take_body() keeps them.
+ */
 static void drop_overridden(const struct render *r, json_t *body)
 {
     json_t *kwargs = json_object_get(body, "chat_template_kwargs");

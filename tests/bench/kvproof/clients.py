@@ -42,7 +42,7 @@ def numbers_of(choice):
 
 
 def post(address, path, body, headers=None):
-    """Returns the response to a POST with a JSON body; its connection closes with it."""
+    """Returns the response to a POST with a JSON body. Closing the response closes the connection."""
     connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
     connection.request("POST", path, json.dumps(body), headers or {"Content-Type": "application/json"})
     response = connection.getresponse()

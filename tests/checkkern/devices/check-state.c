@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Checks operations with state on whole devices: convolutions, gated delta rules, and stores with
- * several groups.
+ * Checks operations with state on whole devices: convolutions, gated delta rules, and graphs whose
+ * state has several groups.
  */
 
 #include <math.h>

@@ -76,10 +76,11 @@ struct matmul_args {
      * columns of x in the order of this matrix. */
     const struct coded *coded;
     uint32_t coded_first;
-    /* For packed ternary weights (quant/bitnet.h), whose rows are packed rows: a quarter of the
-     * rows of the whole matrix. Column p is then written to y[m × ldy + p / 4 + p % 4 × quarter],
-     * and its bias is bias[p / 4 + p % 4 × quarter]. n0 and n1 are multiples of 4. A range that
-     * begins at packed row p has w + p × row_bytes, y + p / 4 and bias + p / 4. */
+    /* A quarter of the rows of the whole matrix. Only for packed ternary weights (quant/bitnet.h):
+     * the rows of W are then numbered as packed rows. Column p is then written to y[m × ldy + p / 4
+     * + p % 4 × quarter], and its bias is bias[p / 4 + p % 4 × quarter]. n0 and n1 are multiples
+     * of 4. A range that begins at packed row p has w + p × row_bytes, y + p / 4 and bias + p / 4.
+     */
     uint32_t quarter;
     const void *next; /* memory that the caller will read next, and that is prefetched; or
                          NULL */
