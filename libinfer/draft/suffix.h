@@ -8,9 +8,10 @@
  * The automaton of a text (Blumer et al. 1985) has one state for all parts of the text that end at
  * the same places. A state therefore knows how often its parts occur, and the transitions of a
  * state are the tokens that followed them. Tokens are added one at a time, in constant time on
- * average. Counts are updated only in the CHAIN longest states of each place, so that texts that
- * repeat one token do not cost more. The memory is allocated once: nothing is allocated when tokens
- * are added. Drafts by counts follow Oliaro et al. 2024 (SuffixDecoding).
+ * average. For each token, counts are updated in at most 32 states, those of the longest parts that
+ * end with it, so that a text that repeats one token costs no more than others. The memory is
+ * allocated once: nothing is allocated when tokens are added. Drafts by counts follow Oliaro et al.
+ * 2024 (SuffixDecoding).
  */
 
 #include <stdbool.h>

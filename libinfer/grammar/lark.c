@@ -330,8 +330,10 @@ int lark_read(struct grammar_builder *b, const char *text, size_t len, unsigned 
     int r;
 
     if (len > LARK_MAX_TEXT || depth > MAX_NESTED)
-        return err_set(reterr, E2BIG, "a grammar has more than %u bytes, or too many blocks inside",
-                       LARK_MAX_TEXT);
+        return err_set(
+            reterr, E2BIG,
+            "a grammar has more than %u bytes, or its blocks are nested more than %d deep",
+            LARK_MAX_TEXT, MAX_NESTED);
     l.lexer =
         (struct lark_lexer){.text = text, .len = len, .line = 1, .depth = depth, .reterr = reterr};
     r = lark_statements(&l);

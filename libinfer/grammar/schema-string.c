@@ -12,7 +12,7 @@
 #include "core/err.h"
 #include "grammar/schema.h"
 
-/* An automaton with an estimate of fewer states is not too large. */
+/* If the estimated number of states is less than this, the automaton is not too large. */
 enum { STATES_SMALL = 4000 };
 
 /* Reads the lengths that all facts permit, without those that the other constraints imply. Returns

@@ -106,8 +106,8 @@ static int check_planes(const struct graph_node *node, const struct weight *w,
         return err_set(reterr, EINVAL, "%s: the %u rows of %s are not %u equal parts", op, w->rows,
                        weight_name(w), info->places);
     if (w->n_experts > 0 && w->experts)
-        return err_set(reterr, EINVAL, "%s: the planes of %s do not lie apart as its experts do",
-                       op, weight_name(w));
+        return err_set(reterr, EINVAL, "%s: the experts of %s lie apart, but its planes do not", op,
+                       weight_name(w));
     return 0;
 }
 
@@ -223,7 +223,8 @@ static int check_route(struct graph_node *node, const struct graph_node *x, stru
     const struct route_params *p = &node->route;
 
     if (p->n_used == 0 || p->n_used > x->width || x->slots > 0)
-        return err_set(reterr, EINVAL, "route: %u of %u experts", p->n_used, x->width);
+        return err_set(reterr, EINVAL, "route: %u of %u experts cannot be chosen", p->n_used,
+                       x->width);
     if (node->bias.data && check_vector(node, &node->bias, x->width, reterr) < 0)
         return -EINVAL;
     if (node->w.data && check_vector(node, &node->w, x->width, reterr) < 0)
@@ -249,14 +250,15 @@ static int check_cols(struct graph_node *node, const struct graph_node *x, struc
 
     if (p->stride == 0 || x->width % p->stride != 0 || p->n_parts == 0 ||
         p->n_parts > COLS_PARTS_MAX)
-        return err_set(reterr, EINVAL, "cols: %u parts of each %u of %u columns", p->n_parts,
-                       p->stride, x->width);
+        return err_set(reterr, EINVAL, "cols: %u parts cannot be taken from each %u of %u columns",
+                       p->n_parts, p->stride, x->width);
     for (uint32_t i = 0; i < p->n_parts; i++) {
         const struct cols_part *part = &p->parts[i];
 
         if (part->n == 0 || part->n > p->stride || part->first > p->stride - part->n)
-            return err_set(reterr, EINVAL, "cols: columns %u … %llu of each %u", part->first,
-                           (unsigned long long)part->first + part->n, p->stride);
+            return err_set(reterr, EINVAL,
+                           "cols: %u columns from column %u on are not within each %u", part->n,
+                           part->first, p->stride);
         n += part->n;
     }
     n *= x->width / p->stride;
@@ -275,8 +277,8 @@ static int check_blend(struct graph_node *node, const struct graph_node *const s
     if (p->n_in == 0 || p->n_in > BLEND_STREAMS_MAX || p->n_out == 0 ||
         p->n_out > BLEND_STREAMS_MAX || src[0]->width % p->n_in != 0 ||
         src[0]->width > MAX_WIDTH / BLEND_STREAMS_MAX)
-        return err_set(reterr, EINVAL, "blend: %u columns are %u streams, for %u", src[0]->width,
-                       p->n_in, p->n_out);
+        return err_set(reterr, EINVAL, "blend: %u columns cannot be %u streams that become %u",
+                       src[0]->width, p->n_in, p->n_out);
     node->width = src[0]->width / p->n_in * p->n_out;
     if (src[1] && (src[1]->width != node->width || src[1]->rows_kept != src[0]->rows_kept))
         return err_set(reterr, EINVAL, "blend: its base has %u columns, not %u, or other rows",
@@ -310,8 +312,8 @@ static int check_delta(struct graph_node *node, const struct graph_node *const s
     if (keys == 0 || values == 0 || p->n_v_heads % p->n_k_heads != 0 ||
         src[0]->width != 2 * keys + values)
         return err_set(reterr, EINVAL,
-                       "delta: %u columns for %u key heads of %u and %u heads of %u", src[0]->width,
-                       p->n_k_heads, p->k_dim, p->n_v_heads, p->v_dim);
+                       "delta: %u columns do not fit %u key heads of %u and %u value heads of %u",
+                       src[0]->width, p->n_k_heads, p->k_dim, p->n_v_heads, p->v_dim);
     if (src[1]->width != p->n_v_heads || src[2]->width != p->n_v_heads)
         return err_set(reterr, EINVAL, "delta: its gates have %u and %u columns, not %u",
                        src[1]->width, src[2]->width, p->n_v_heads);
@@ -368,8 +370,8 @@ static int check_attention(const struct graph_node *node, const struct graph_nod
 
     if (p->head_dim == 0 || p->n_kv_heads == 0 || p->n_heads == 0 ||
         p->n_heads % p->n_kv_heads != 0)
-        return err_set(reterr, EINVAL, "attention: %u heads over %u key heads of %u", p->n_heads,
-                       p->n_kv_heads, p->head_dim);
+        return err_set(reterr, EINVAL, "attention: %u heads cannot share %u key heads of %u",
+                       p->n_heads, p->n_kv_heads, p->head_dim);
     if (q->width != (uint64_t)p->n_heads * p->head_dim)
         return err_set(reterr, EINVAL, "attention: queries have %u columns, not %u x %u", q->width,
                        p->n_heads, p->head_dim);
@@ -416,8 +418,8 @@ static int check_turn(const struct graph_node *node, const struct graph_node *x,
                        p ? p->group : 0, x->width);
     if (p->n_rounds > TURN_ROUNDS_MAX ||
         (p->n_rounds > 0 && (p->group % 2 != 0 || !p->pairs || !p->turns)))
-        return err_set(reterr, EINVAL, "turn: %u rounds of pairs in groups of %u", p->n_rounds,
-                       p->group);
+        return err_set(reterr, EINVAL, "turn: %u rounds of pairs are not possible in groups of %u",
+                       p->n_rounds, p->group);
     return 0;
 }
 

@@ -20,7 +20,7 @@
 #include "core/clock.h"
 #include "host/model-host.h"
 
-/* If loading a model takes longer than this, waiting requests are refused. */
+/* A request that still waits for its model this long after its arrival is refused. */
 #define REQUEST_LOAD_USEC (120 * 1000000u)
 #define REQUEST_TICK_USEC (5 * 1000000u)
 /* A body with more bytes than this is read by a preparer thread, so that it does not delay the

@@ -41,7 +41,7 @@ def faults(options, figures):
 
 
 def models(options, figures):
-    figures.title("Texts of every kind of model, computed, read back and rejected (meson test)")
+    figures.title("Answers with blocks that were read back, of every kind of model (meson test)")
     for name in ("api-tier-models", "sched-tier"):
         status, said = run(["meson", "test", "-C", options.build, "--no-rebuild",
                             "--timeout-multiplier", 10, name], 3600)

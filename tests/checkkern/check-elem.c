@@ -314,7 +314,7 @@ static void level_case(struct check *c, const struct elem_fns *fns, uint32_t n, 
     elem_ref.level(r.expected.data, r.b.data, r.a.data, least, n);
     fns->level(r.y.data, r.b.data, r.a.data, least, n);
     /* In float the squares of the smallest values are 0. */
-    compare(c, &r, n / 16 + 8, fill == FILL_DENORMAL ? 1e-36f : 1e-44f, "like it");
+    compare(c, &r, n / 16 + 8, fill == FILL_DENORMAL ? 1e-36f : 1e-44f, "inputs exchanged");
     memcpy(r.expected.data, r.y.data, n * sizeof(float));
     memcpy(r.y.data, r.b.data, n * sizeof(float));
     fns->level(r.y.data, r.y.data, r.a.data, least, n);

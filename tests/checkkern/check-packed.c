@@ -182,8 +182,8 @@ static void check_company(struct check *c, const struct packed *p)
         for (uint32_t m = 0; m < n_m; m++)
             if (memcmp(y + (size_t)m * p->N + n0, (float *)p->y.data + (size_t)(m0 + m) * p->N + n0,
                        (n1 - n0) * sizeof(float)) != 0)
-                check_fail(c, "M %u N %u K %u: rows %u … of %u, columns %u … %u differ", p->M, p->N,
-                           p->K, m0, n_m, n0, n1);
+                check_fail(c, "M %u N %u K %u: %u rows from row %u on, columns %u … %u differ",
+                           p->M, p->N, p->K, n_m, m0, n0, n1 - 1);
         c->n_cases++;
     }
 }
@@ -204,7 +204,8 @@ static void check_packed(struct check *c, enum inf_dtype dtype, uint32_t M, uint
     c->n_cases++;
 }
 
-/* Checks that NaN in x gives NaN in y, in the same row only. */
+/* Checks that a number in x that is not finite makes the same row of y not finite, and no other
+ * row. */
 static void check_nan(struct check *c, enum inf_dtype dtype, float bad)
 {
     struct packed p;

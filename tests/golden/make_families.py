@@ -231,7 +231,8 @@ def write_sentencepiece(out, vocab_size):
 
 
 def nest(out, config, architecture, extra, seed):
-    """Gives the files the names that they have in models that also see images."""
+    """Gives the tensors the names that they have in models that also see images, and adds tensors
+    of other parts of such models. Returns what config.json has for them."""
     gen = torch.Generator().manual_seed(seed)
     tensors = load_file(out / "model.safetensors")
     moved = {name.replace("model.", "model.language_model.", 1): t for name, t in tensors.items()}
@@ -324,10 +325,11 @@ def nmse(x, want):
 
 
 def use_old_bitnet(path):
-    """Changes a model of BitNet for the converter, which knows the names of an older model with the
-    same tensors, and makes matrices ternary. Matrices that are ternary already would get a smaller
-    factor, so their zeros are replaced by numbers that the converter rounds to zero: then the mean
-    of the magnitudes is the factor."""
+    """Changes a model of BitNet for the converter. The converter knows the tensors by the names
+    that they have in an older model, and it makes their matrices ternary, with the mean of the
+    magnitudes as the factor. This mean is smaller than the factor of a matrix that is ternary
+    already. Therefore the zeros of such a matrix are replaced by numbers that the converter rounds
+    to zero, and the others by larger ones, so that the mean is the factor."""
     tensors = load_file(path / "model.safetensors")
     for name, t in tensors.items():
         if name.endswith("_proj.weight") and t.abs().unique().numel() == 2:
@@ -365,7 +367,8 @@ def convert(llama_cpp, jobs):
 
 
 def check_files(hf, tokens, want):
-    """Compares what transformers computes from the files, in its usual precision."""
+    """Returns, as text, how much the logits that transformers computes from the files in F32 differ
+    from @want, or why it computes none."""
     try:
         model = AutoModelForCausalLM.from_pretrained(hf, attn_implementation="eager",
                                                      dtype=torch.float32).eval()

@@ -56,11 +56,11 @@ ONE_WALL = {
     "listener-local": "only Landlock distinguishes listening at a port from connecting to it",
 }
 
-# Additions to ONE_WALL for services that connect to others: seccomp cannot distinguish allowed
-# connections from forbidden ones.
-CONNECTING = {"bus": "Landlock has no rules for unix sockets; the unit hides the forbidden ones",
-              "neighbor-socket": "a user's sockets are in one directory, and only the filter of chat "
-                                 "forbids stream sockets"}
+# Additions to ONE_WALL for services that connect to unix sockets of others, for which Landlock has
+# no rules.
+CONNECTING = {"bus": "the gateway's filter allows stream sockets; the unit hides forbidden ones",
+              "neighbor-socket": "a user's unit hides no socket of sconce; only the filter of chat "
+                                 "forbids to connect stream sockets"}
 # Additions for services that pass memory to others: the units of such services allow memfd_create.
 HANDING = {"exec-memfd": "only the service's own filter forbids execve",
            "map-memfd": "only the service's own filter forbids executable mappings"}
@@ -84,7 +84,7 @@ PROMISED = (
 @dataclasses.dataclass
 class Result:
     outcomes: dict  # attack: {way: outcome}
-    notes: dict  # own-filters, unit-filters
+    notes: dict  # own-filters, unit-filters, landlock (its version) and mdwe
 
 
 def denied(outcome):
@@ -104,8 +104,8 @@ def parse(text):
 
 def run(attack, pid=None, runner=None, **options):
     """Runs the attack program with the given options (other_file becomes --other-file); an option
-    with the value None is left out. @runner runs an argument list: Machine.run, or a function for
-    programs of this system."""
+    with the value None is left out. @runner runs an argument list, for example Machine.run; None:
+    the program runs on this machine."""
     argv = [str(attack)]
     for name, value in options.items():
         if value is True:

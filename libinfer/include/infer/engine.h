@@ -46,7 +46,7 @@ struct inf_engine_params {
     bool cache_read_only;      /* use the kernels that inf_device_open() left in cache_dir, but
                                   write nothing */
     const char *isa;           /* highest instruction set to use: "ref", "avx2", "avx512"…; NULL:
-                                  the best */
+                                  the best, but without AMX for weights in BF16 */
     uint32_t n_threads;        /* 0: the CPUs that affinity and the cgroup's quota allow */
     uint32_t n_ctx;            /* tokens per sequence; 0: the smaller of the trained length and
                                   8192 */

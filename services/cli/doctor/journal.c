@@ -227,7 +227,8 @@ static void tell_failure(struct doctor *d, const struct doctor_side *side, size_
 
         doctor_tell(d, FINDING_BROKEN, "journal", command,
                     "%s %s made a system call that its policy does not allow%s%s%s, and was "
-                    "killed%s; if it happens again, report it with `sconce policy explain %s`",
+                    "killed%s; if it happens again, report it with the output of "
+                    "`sconce policy explain %s`",
                     doctor_whose(side), unit, same ? ": " : "", same ? refusal->line.call : "",
                     same ? "" : " (`sudo journalctl -k -g type=1326` shows which)", times,
                     service_rows[i].name);

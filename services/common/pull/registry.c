@@ -57,7 +57,8 @@ static int add_layer(struct pull_plan *plan, const char *registry, const char *r
         reterr);
 }
 
-/* Adds the weights, and the layers from which the manifest gets settings. */
+/* Adds the weights, and the layers from which the installed model's own manifest (NAME.yaml) gets
+ * settings. */
 static int add_layers(struct pull_plan *plan, const char *registry, const char *repo,
                       const json_t *layers, struct inf_err *reterr)
 {

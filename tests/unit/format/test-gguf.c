@@ -52,7 +52,7 @@ TEST(values_and_tensors_are_found)
     assert_true(gguf_u64(g, "u64", &u) && u == UINT64_MAX);
     assert_true(gguf_f64(g, "u64", &d) && d > 1e19);
     assert_true(gguf_f64(g, "i8", &d) && d == -2);
-    /* Values of another type are not converted. */
+    /* Only gguf_f64() converts values: integers to floats. */
     assert_false(gguf_u64(g, "i8", &u));
     assert_false(gguf_u64(g, "factor", &u));
     assert_false(gguf_u64(g, "yes", &u));

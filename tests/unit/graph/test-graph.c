@@ -200,10 +200,10 @@ TEST(streams_are_checked)
     graph_ref x;
 
     graph_blend(g, embed(g, 8), GRAPH_NONE, GRAPH_NONE, &w, &odd);
-    assert_wrong(g, "blend: 8 columns are 3 streams, for 1");
+    assert_wrong(g, "blend: 8 columns cannot be 3 streams that become 1");
     g = graph_make();
     graph_blend(g, embed(g, 8), GRAPH_NONE, GRAPH_NONE, &w, &many);
-    assert_wrong(g, "blend: 8 columns are 1 streams, for 9");
+    assert_wrong(g, "blend: 8 columns cannot be 1 streams that become 9");
     g = graph_make();
     graph_blend(g, embed(g, 8), GRAPH_NONE, GRAPH_NONE, NULL, &two);
     assert_wrong(g, "no factors");
