@@ -5,7 +5,8 @@
  * date-time, date, time, duration: RFC 3339. Days are checked against months and leap years. Leap
  * seconds are not permitted, because many programs refuse them. email: RFC 5321 without quoted
  * parts. hostname: RFC 1123. ipv4: RFC 2673. ipv6: RFC 4291. uri and uri-reference: RFC 3986.
- * uuid: RFC 9562. json-pointer: RFC 6901. Other formats are annotations.
+ * uuid: RFC 9562. json-pointer: RFC 6901. relative-json-pointer:
+ * draft-handrews-relative-json-pointer-01. Other formats are annotations.
  */
 #include <string.h>
 

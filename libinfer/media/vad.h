@@ -36,7 +36,7 @@ int vad_model_open(const char *path, unsigned cpu, struct vad_model **ret_model,
 struct vad_model *vad_model_close(struct vad_model *model);
 DEFINE_CLEANUP(struct vad_model *, vad_model_close);
 
-/* Returns the probability, 0…1, of speech in the next VAD_CHUNK samples; a shorter last chunk is
- * padded with zeros. Several threads may use a model at the same time, but only one thread may use
- * a state. */
+/* Returns the probability, 0…1, of speech in @samples, the next VAD_CHUNK samples. The caller pads
+ * a shorter last chunk with zeros. Several threads may use a model at the same time, but only one
+ * thread may use a state. */
 float vad_step(const struct vad_model *model, struct vad_state *state, const float *samples);

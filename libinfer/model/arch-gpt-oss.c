@@ -2,11 +2,11 @@
 /*
  * Describes gpt-oss (OpenAI 2025): 20B and 120B.
  *
- * All layers have experts, and every second layer has a window. All products have biases. Each head
- * has a sink: a logit that takes part in the softmax but has no value. The router selects experts
- * by their scores, and then applies the softmax to the selected scores only. The ramp of YaRN is
- * not rounded to whole pairs. GGUF files have no key for this, so gpt_oss_finish() sets it for
- * them.
+ * All layers have experts, and every second layer has a window. All products of a layer have
+ * biases. Each head has a sink: a logit that takes part in the softmax but has no value. The router
+ * selects experts by their scores, and then applies the softmax to the selected scores only. The
+ * ramp of YaRN is not rounded to whole pairs. GGUF files have no key for this, so gpt_oss_finish()
+ * sets it for them.
  */
 #include "model/arch.h"
 

@@ -5,8 +5,8 @@ them from given logits, from given results of windows, and from attention scores
 
 audio/rules.bin, audio/longform.bin and audio/words.bin contain little-endian 32-bit words, float32
 and float64, in the order in which the tests read them. Needs the packages openai-whisper, tiktoken,
-numpy and torch (numba is not needed, because this script replaces it; it only makes the same code
-faster).
+numpy and torch. The package numba, which only makes whisper's code faster, is not needed: this
+script replaces it.
 
     python3 make_whisper.py
 """

@@ -120,8 +120,8 @@ static int take_model(struct own *own)
             return CLI_OK;
     return cli_error(
         params->verb,
-        "%s is not a model: a model is a .gguf file, or a directory with config.json and "
-        "*.safetensors",
+        "%s is not a model: a model is a .gguf file, a ggml-*.bin file of whisper.cpp, or a "
+        "directory with config.json and *.safetensors",
         params->model);
 }
 

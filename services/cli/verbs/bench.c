@@ -28,9 +28,9 @@ static const char help[] =
     "  -r, --repeat N       runs of each measurement, after a warm-up run (default: 5)\n"
     "  -b, --batch N        maximum tokens of one step (default: 512)\n"
     "  --draft KIND         compare texts with drafts (none, auto, ngram, suffix) and without\n"
-    "  --text FILE          with --draft: the prompts are parts of this text\n"
+    "  --text FILE          needed by --draft: the prompts are parts of this text\n"
     "  --temperature X      with --draft: as in `sconce run` (default: 0)\n"
-    "  --max-draft N        drafted tokens in one step (default: 16)\n"
+    "  --max-draft N        drafted tokens in one step (default with --draft: 16)\n"
     "  --accept X           decode with --max-draft drafted tokens in each step, each of which\n"
     "                       is accepted with this probability\n"
     "  --streams N          answers generated at the same time (default: 1)\n" CLI_DEVICE_HELP

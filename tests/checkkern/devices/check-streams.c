@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Checks, on whole devices, operations on streams (residual streams beside each other, as in Gemma
- * 3n), on the statistics of rows, and the preparation of rows for products.
+ * Checks three kinds of operations on whole devices: those on streams (residual streams beside each
+ * other, as in Gemma 3n), those that use the statistics of a row, such as its mean, and the
+ * preparation of rows for products.
  */
 
 #include <math.h>
@@ -65,7 +66,8 @@ void check_graph_streams(struct check *c)
         streams_case(c, 32, 4, 4, (enum fill)f);
 }
 
-/* Checks magnitudes and cutoffs. */
+/* Checks graph_peaks() if @peaks is set, else graph_level(). @f and @least are the parameters of
+ * these two. */
 static void statistics_case(struct check *c, uint32_t width, float least, float f, enum fill fill,
                             bool peaks)
 {
