@@ -26,6 +26,7 @@
 #include "kv/pool.h"
 #include "sample/sampler.h"
 #include "sched/channel.h"
+#include "sched/drafter.h"
 #include "sched/masks.h"
 #include "sched/output.h"
 #include "sched/tier.h"
@@ -46,11 +47,13 @@ struct draft {
 
 /* The state of a sequence that drafts need (speculate.c). */
 struct seq_draft {
-    struct suffix *own; /* the automaton of its own text; NULL: nothing is drafted */
-    uint32_t n_taken;   /* the first n_taken tokens of the text are in `own`, or were left out */
+    bool wanted;            /* tokens are drafted for the sequence */
+    struct seq_model model; /* the state of the draft model */
+    struct suffix *own;     /* the automaton of its own text; NULL: no token is looked up in it */
+    uint32_t n_taken; /* the first n_taken tokens of the text are in `own`, or were left out */
     struct draft_memory_place place; /* of the text in the answers of the same key */
     uint32_t n_followed;             /* tokens of the text that `place` includes */
-    struct draft_own_rates rates;
+    struct draft_own_rates rates[2]; /* of tokens that were looked up, and of the draft model */
     /* A draft that no step verifies is compared with the tokens that come instead. `pending` is the
      * draft, and n_compared the number of its tokens that were right so far. */
     struct draft pending;

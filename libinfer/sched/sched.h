@@ -79,7 +79,8 @@ struct step {
                                     of logits */
     uint32_t n_prompt_rows, n_decode_rows; /* n_decode_rows: without those of drafted tokens */
     uint32_t n_draft_rows;
-    uint32_t n_single; /* sequences with one row left, for batch_pace_note() */
+    uint64_t draft_usec; /* part of `usec` in which a draft model computed */
+    uint32_t n_single;   /* sequences with one row left, for batch_pace_note() */
     uint64_t usec;
 };
 
@@ -190,6 +191,10 @@ DEFINE_CLEANUP(struct sched *, sched_free);
  * itself sets the callback `news` of the parameters. @first_tok_s is the assumed speed of prompts
  * until it is measured. Returns 0, -EOPNOTSUPP if the device cannot export blocks, or -ENOMEM. */
 int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s);
+/* Adds a draft model; the thread must not have started yet, and the limits must have a kind of
+ * speculation that uses one. Takes ownership of *@runner, whose plan is for as many sequences as
+ * the scheduler's. -ENOMEM; then the caller keeps *@runner. */
+int sched_add_drafter(struct sched *s, struct runner **runner);
 int sched_start(struct sched *s);
 
 /* Like inf_engine_submit(). Asserts that the request is valid. Returns 0, INF_ENGINE_FULL, -ENOMEM,

@@ -35,9 +35,13 @@ int speculation_new(enum speculation_kind kind, uint32_t max_draft, uint32_t max
     x->drafts = NEW(struct draft, max_seqs);
     x->offers = NEW(struct draft_offer, max_seqs);
     x->n_taken = NEW(uint32_t, max_seqs);
-    if (!x->drafts || !x->offers || !x->n_taken)
+    x->mixed = NEW(struct draft_offer, max_seqs);
+    x->n_mixed = NEW(uint32_t, max_seqs);
+    x->behind = NEW(struct seq *, max_seqs);
+    if (!x->drafts || !x->offers || !x->n_taken || !x->mixed || !x->n_mixed || !x->behind)
         r = -ENOMEM;
-    if (r == 0 && kind == SPECULATION_SUFFIX)
+    x->looks_up = kind != SPECULATION_MODEL;
+    if (r == 0 && (kind == SPECULATION_SUFFIX || kind == SPECULATION_AUTO))
         r = draft_memory_new(&x->memory);
     if (r < 0) {
         speculation_free(x);
@@ -52,9 +56,13 @@ struct speculation *speculation_free(struct speculation *x)
     if (!x)
         return NULL;
     draft_memory_free(x->memory);
+    drafter_free(x->drafter);
     free(x->drafts);
     free(x->offers);
     free(x->n_taken);
+    free(x->mixed);
+    free(x->n_mixed);
+    free(x->behind);
     free(x);
     return NULL;
 }
@@ -74,8 +82,11 @@ void sched_start_draft(struct sched *s, struct seq *seq)
         if (!d->masks)
             return;
     }
-    if (suffix_new(n_own, &d->own) < 0)
+    d->wanted = true;
+    if (s->speculation->looks_up && suffix_new(n_own, &d->own) < 0)
         d->own = NULL;
+    if (s->speculation->drafter)
+        drafter_start(s->speculation->drafter, seq);
 }
 
 /* Returns the key of the sequence's answers, or NULL if answers are not remembered. */
@@ -152,9 +163,7 @@ static bool ends_draft(const struct sched *s, const struct request *req, int32_t
     return false;
 }
 
-/* Drafts the tokens that the engine will write, or shortens a draft so that it has none of them and
- * no token that ends the text. */
-static void fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft)
+void sched_fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft)
 {
     const struct channel *c = &seq->req->channel;
     struct channel_state state = seq->channel;
@@ -177,34 +186,42 @@ static void fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, 
     draft->n = i;
 }
 
-/* Drafts at most as many tokens as the request and the length of the text allow. */
-static void make_draft(struct sched *s, struct seq *seq, struct draft *ret_draft)
+uint32_t sched_draft_limit(const struct sched *s, const struct seq *seq)
 {
     const uint32_t room = seq->req->max_total - seq->n_tokens - 1;
-    const uint32_t n = MIN(MIN(s->speculation->max_draft, seq->req->max_draft), room);
 
-    *ret_draft = (struct draft){0};
-    if (!seq->draft.own || seq->state != SEQ_RUNNING)
-        return;
-    take_text(seq);
-    if (n == 0)
-        return;
-    draft_repeated(s, seq, n, ret_draft);
-    fit_draft(s, seq, n, ret_draft);
+    if (!seq->draft.wanted || seq->state != SEQ_RUNNING)
+        return 0;
+    return MIN(MIN(s->speculation->max_draft, seq->req->max_draft), room);
 }
 
-/* Fills in what the draft promises. */
-static void make_offer(const struct sched *s, const struct seq *seq, const struct draft *draft,
-                       struct draft_offer *ret_offer)
+/* Looks for a draft in texts. */
+static void make_draft(struct sched *s, struct seq *seq, struct draft *ret_draft)
+{
+    const uint32_t n = sched_draft_limit(s, seq);
+
+    *ret_draft = (struct draft){0};
+    if (seq->draft.own)
+        take_text(seq);
+    if (n == 0)
+        return;
+    if (seq->draft.own)
+        draft_repeated(s, seq, n, ret_draft);
+    sched_fit_draft(s, seq, n, ret_draft);
+}
+
+void sched_make_offer(const struct sched *s, const struct seq *seq, uint32_t i_class, uint32_t n,
+                      struct draft_offer *ret_offer)
 {
     const struct request *req = seq->req;
     float before = 1;
 
-    ret_offer->n = draft->n;
-    draft_rates_chances(&s->speculation->rates, &seq->draft.rates, draft->i_class, draft->n,
-                        ret_offer->chances);
+    ret_offer->n = n;
+    ret_offer->by_model = i_class > DRAFT_FORCED;
+    draft_rates_chances(&s->speculation->rates, &seq->draft.rates[i_class > DRAFT_FORCED], i_class,
+                        n, ret_offer->chances);
     /* Tokens that the engine will write are certain, whatever the request says about guesses. */
-    if (draft->i_class == DRAFT_FORCED)
+    if (i_class == DRAFT_FORCED)
         return;
     for (uint32_t i = 0; i < ret_offer->n; i++) {
         if (ret_offer->chances[i] < req->min_chance * before)
@@ -280,17 +297,23 @@ void sched_draft(struct sched *s)
     struct step *step = &s->step;
     const struct plan_limits *limits = &s->runner->limits;
     const uint32_t max_rows = MAX(runner_max_rows(s->runner), step->n_ready);
+    uint32_t max_extra;
+    double gain;
 
     step->n_draft_rows = 0;
+    step->draft_usec = 0;
     if (!x || s->marks.has_snapshots || !step_only_decodes(step) ||
         (!x->ignores_cost && step->n_ready > DRAFT_MAX_SEQS))
         return;
     for (uint32_t i = 0; i < step->n_ready; i++) {
         make_draft(s, step->ready[i], &x->drafts[i]);
-        make_offer(s, step->ready[i], &x->drafts[i], &x->offers[i]);
+        sched_make_offer(s, step->ready[i], x->drafts[i].i_class, x->drafts[i].n, &x->offers[i]);
     }
-    draft_cost_choose(x->ignores_cost ? NULL : &x->cost, x->offers, step->n_ready,
-                      MIN(max_rows, limits->max_logits) - step->n_ready, x->n_taken);
+    max_extra = MIN(max_rows, limits->max_logits) - step->n_ready;
+    draft_cost_choose(x->ignores_cost ? NULL : &x->cost, x->offers, step->n_ready, max_extra,
+                      x->n_taken, &gain);
+    if (x->drafter)
+        sched_draft_by_model(s, max_extra, gain);
     for (uint32_t i = 0; i < step->n_ready; i++) {
         step->rows[i] += add_draft(s, step->ready[i], &x->drafts[i], x->n_taken[i]);
         step->n_draft_rows += step->rows[i] - 1;
@@ -325,13 +348,20 @@ void sched_count_drafts(struct sched *s)
     }
 }
 
+/* Returns the counts of a sequence for drafts of a class. */
+static struct draft_own_rates *own_rates(struct seq_draft *d, uint32_t i_class)
+{
+    return &d->rates[i_class > DRAFT_FORCED];
+}
+
 /* Compares a token that the step chose with the draft that was not verified. */
 static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
 {
     struct seq_draft *d = &seq->draft;
     const bool hit = d->pending.tokens[d->n_compared] == token;
 
-    draft_rates_note(&s->speculation->rates, &d->rates, d->pending.i_class, d->n_compared, hit);
+    draft_rates_note(&s->speculation->rates, own_rates(d, d->pending.i_class), d->pending.i_class,
+                     d->n_compared, hit);
     if (!hit || ++d->n_compared == d->pending.n)
         d->pending.n = 0;
 }
@@ -349,7 +379,8 @@ void sched_note_draft(struct sched *s, struct step_part *part)
     if (part->n_draft == 0)
         return;
     for (uint32_t i = 0; i < MIN(part->n_picked, part->n_draft); i++)
-        draft_rates_note(&s->speculation->rates, &d->rates, d->verified.i_class, i, i < n_accepted);
+        draft_rates_note(&s->speculation->rates, own_rates(d, d->verified.i_class),
+                         d->verified.i_class, i, i < n_accepted);
     d->n_accepted += n_accepted;
     d->n_rejected += part->n_draft - n_accepted;
     part->n_accepted = n_accepted;
@@ -370,7 +401,11 @@ void sched_drop_picks(struct step_part *part, uint32_t n_used)
 void sched_note_draft_time(struct sched *s)
 {
     const struct step *step = &s->step;
+    struct speculation *x = s->speculation;
 
-    if (s->speculation && step->n_prompt_rows == 0 && step->n_single == step->n_ready)
-        draft_cost_note(&s->speculation->cost, step->n_ready, step->n_draft_rows, step->usec);
+    if (!x || step->n_prompt_rows > 0 || step->n_single != step->n_ready)
+        return;
+    draft_cost_note(&x->cost, step->n_ready, step->n_draft_rows, step->usec - step->draft_usec);
+    if (x->drafter)
+        sched_earn_probes(s);
 }

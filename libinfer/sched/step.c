@@ -467,6 +467,6 @@ int sched_step(struct sched *s)
     sched_note_draft_time(s);
     if (step->n_draft_rows == 0)
         batch_pace_note(&s->pace, step->n_single, batch.n_rows - step->n_single,
-                        s->runner->limits.max_rows, step->usec);
+                        s->runner->limits.max_rows, step->usec - step->draft_usec);
     return 0;
 }

@@ -68,10 +68,15 @@ struct inf_engine_params {
     /* How the engine guesses tokens that a step then verifies together (sched/speculate.h); the
      * text is the same without, except on GPUs (docs/vulkan.md). "ngram": what followed the same
      * tokens earlier in the prompt and the text; "suffix": also in recent answers of the same
-     * tenant and salt; "auto": as the engine considers best, and nothing if the model has recurrent
-     * state; "none" or NULL: nothing */
+     * tenant and salt; "model": what draft_model chooses; "auto": as the engine considers best, and
+     * nothing if the model has recurrent state; "none": nothing; NULL: "model" if there is a
+     * draft_model, else "none" */
     const char *draft_kind;
-    uint32_t max_draft;     /* limit of the drafted tokens of a sequence in one step; 0: 16 */
+    uint32_t max_draft; /* limit of the drafted tokens of a sequence in one step; 0: 16 */
+    /* A smaller model with the same vocabulary, whose guesses the model verifies. The engine takes
+     * its own reference, and uses the model only for the kinds "model" and "auto". The keys and
+     * values of both models together take kv_bytes. NULL: none */
+    struct inf_model *draft_model;
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
                                engine; NULL: none */
     const char *tier_model; /* name of the model in the tier; NULL: "" */

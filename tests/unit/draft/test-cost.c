@@ -33,11 +33,11 @@ TEST(nothing_is_drafted_before_steps_are_measured)
 {
     cost = (struct draft_cost){0};
     offer(1, 4, 1);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
     draft_cost_note(&cost, 1, 0, 100);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
     draft_cost_note(&cost, 1, 0, 100);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 4);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 4);
 }
 
 TEST(drafts_are_as_long_as_they_pay)
@@ -45,12 +45,12 @@ TEST(drafts_are_as_long_as_they_pay)
     /* If rows cost nothing, everything is drafted; if they cost as much as steps, nothing is. */
     offer(1, 8, 0.7f);
     measure(1, 8, 1000, 0);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 8);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 8);
     measure(1, 8, 1000, 1000);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
     measure(1, 8, 1000, 200);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 3);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 2, taken), 2);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 3);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 2, taken, NULL), 2);
 }
 
 TEST(a_cliff_is_avoided)
@@ -60,7 +60,7 @@ TEST(a_cliff_is_avoided)
     for (uint32_t e = 4; e <= 8; e++)
         for (unsigned i = 0; i < 40; i++)
             draft_cost_note(&cost, 1, e, 2500);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 3);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 3);
 }
 
 TEST(the_best_tokens_of_all_sequences_are_drafted)
@@ -68,7 +68,7 @@ TEST(the_best_tokens_of_all_sequences_are_drafted)
     offer(3, 4, 0.2f);
     offers[1].chances[0] = offers[1].chances[1] = 0.9f;
     measure(3, 12, 1000, 150);
-    assert_int_equal(draft_cost_choose(&cost, offers, 3, 48, taken), 2);
+    assert_int_equal(draft_cost_choose(&cost, offers, 3, 48, taken, NULL), 2);
     assert_int_equal(taken[0], 0);
     assert_int_equal(taken[1], 2);
     assert_int_equal(taken[2], 0);
@@ -91,7 +91,7 @@ TEST(plain_steps_are_measured_again)
     measure(1, 4, 1000, 10);
     offer(1, 4, 0.9f);
     for (unsigned i = 0; i < 1000; i++) {
-        const uint32_t e = draft_cost_choose(&cost, offers, 1, 48, taken);
+        const uint32_t e = draft_cost_choose(&cost, offers, 1, 48, taken, NULL);
 
         n += e == 0;
         draft_cost_note(&cost, 1, e, 1000 + 10 * e);
@@ -103,7 +103,7 @@ TEST(too_many_sequences_draft_nothing)
 {
     offer(DRAFT_MAX_SEQS, 4, 1);
     draft_cost_note(&cost, DRAFT_MAX_SEQS + 1, 0, 1000);
-    assert_int_equal(draft_cost_choose(&cost, offers, DRAFT_MAX_SEQS, 48, taken), 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, DRAFT_MAX_SEQS, 48, taken, NULL), 0);
 }
 
 TEST(chances_follow_what_was_accepted)

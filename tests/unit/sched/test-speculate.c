@@ -25,7 +25,7 @@ static void check_random(struct rig_params params, uint32_t n_rounds)
     struct rig_totals totals;
 
     params.null.logits = repeat_logits;
-    for (unsigned kind = SPECULATION_NGRAM; kind <= SPECULATION_SUFFIX; kind++) {
+    for (unsigned kind = SPECULATION_NGRAM; kind <= SPECULATION_AUTO; kind++) {
         params.speculation = kind;
         params.null.seed++;
         totals = rig_random(&params, n_rounds);
