@@ -10,13 +10,15 @@
 /* Until steps with drafts are measured, each drafted token is assumed to lengthen a step by this
  * part. */
 #define FIRST_SLOPE 0.08
-/* The time of steps without drafts is measured again after so many steps; other measurements are
- * forgotten after FORGET steps. */
 /* Until a step of a draft model is measured, it is assumed to take this part of a step of the
  * model. */
 #define FIRST_MODEL 0.1
-#define REFRESH     256u
-#define FORGET      2048u
+/* The time of steps without drafts is measured again after at most REFRESH steps, and at first
+ * sooner, because a step may have been disturbed. Of the first FIRST_ONES measurements the shortest
+ * counts. Measurements are forgotten after FORGET steps. */
+#define REFRESH    256u
+#define FIRST_ONES 8u
+#define FORGET     2048u
 
 static bool is_known(const struct draft_cost *cost, const struct draft_time *t)
 {
@@ -30,13 +32,13 @@ static void note_time(const struct draft_cost *cost, struct draft_time *t, uint6
     if (!is_known(cost, t))
         *t = (struct draft_time){0};
     /* Other load makes steps longer, never shorter, so a shorter time counts more. */
-    if (t->n == 0)
+    if (t->n == 0 || (t->n < FIRST_ONES && sample < t->usec))
         t->usec = sample;
     else if (sample < t->usec)
         t->usec += (sample - t->usec) / 2;
     else
         t->usec += (MIN(sample, 2 * t->usec) - t->usec) / 8;
-    t->n = MIN(t->n + 1, DRAFT_MEASURE);
+    t->n = MIN(t->n + 1, FIRST_ONES);
     t->at = cost->n_steps;
 }
 
@@ -128,7 +130,8 @@ static bool needs_plain_step(const struct draft_cost *cost, uint32_t n)
 {
     const struct draft_time *t = &cost->times[n][0];
 
-    return !is_known(cost, t) || t->n < DRAFT_MEASURE || cost->n_steps - t->at > REFRESH;
+    return !is_known(cost, t) || t->n < DRAFT_MEASURE ||
+           cost->n_steps - t->at > MIN(REFRESH, 4u << t->n);
 }
 
 /* Returns the time that the draft model needs when offer @i, which has @n_before tokens so far,

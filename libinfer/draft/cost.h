@@ -27,7 +27,7 @@
 
 struct draft_time {
     double usec; /* 0: not measured */
-    uint32_t n;  /* number of measurements, up to DRAFT_MEASURE */
+    uint32_t n;  /* number of measurements, up to a small limit */
     uint64_t at; /* number of the step of the last measurement */
 };
 

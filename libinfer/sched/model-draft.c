@@ -93,10 +93,10 @@ static void catch_up(struct sched *s, uint32_t n)
     double usec = CATCH_USEC;
     uint32_t n_rows = CATCH_ROWS;
 
-    if (!x->ignores_cost)
+    if (row_usec > 0 && !x->ignores_cost) {
         usec = MAX(draft_cost_time(&x->cost, s->step.n_ready, 0), usec);
-    if (row_usec > 0)
         n_rows = (uint32_t)MAX(usec / row_usec, (double)CATCH_MIN);
+    }
     drafter_catch_up(x->drafter, x->behind, n, n_rows);
 }
 
