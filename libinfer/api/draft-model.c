@@ -60,21 +60,18 @@ static bool is_recurrent(const struct inf_model *model)
     return inf_model_kv_size(model, NULL, &size, NULL) == 0 && size.recurrent > 0;
 }
 
-int draft_model_check(const struct inf_engine_params *p, struct inf_err *reterr)
+int inf_model_can_draft(const struct inf_model *draft, const struct inf_model *model,
+                        struct inf_err *reterr)
 {
-    const struct inf_model *draft = p->draft_model;
-
-    if (!draft_model_is_used(p))
-        return 0;
     if (!draft->model)
         return model_refuse_text(draft, reterr);
-    if (!draft->tok || !p->model->tok)
+    if (!draft->tok || !model->tok)
         return err_set(reterr, EINVAL, "a draft model needs models with tokenizers");
     if (is_recurrent(draft))
         return err_set(reterr, EOPNOTSUPP,
                        "a draft model needs a state that can go back to an earlier token; this "
                        "one has recurrent layers");
-    return check_vocabulary(p->model, draft, reterr);
+    return check_vocabulary(model, draft, reterr);
 }
 
 /* Returns the bytes of keys and values of a text of @n tokens; 0: unknown. */

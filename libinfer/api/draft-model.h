@@ -7,10 +7,6 @@
 
 /* Returns whether the kind of drafts that @p names uses a draft model. */
 bool draft_model_is_used(const struct inf_engine_params *p);
-/* Checks that the draft model of @p can draft for the model: it generates text, its state can go
- * back to an earlier token, and its tokens are those of the model. -EINVAL or -EOPNOTSUPP, with the
- * reason. */
-int draft_model_check(const struct inf_engine_params *p, struct inf_err *reterr);
 /* Returns the part of the bytes of keys and values that the draft model gets, so that both models
  * hold the same number of tokens; 0: no draft model is used. */
 double draft_model_share(const struct inf_engine_params *p);

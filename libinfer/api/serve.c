@@ -178,7 +178,9 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     r = make_setup(params, &setup, reterr);
     if (r < 0)
         return r;
-    r = draft_model_check(params, reterr);
+    r = draft_model_is_used(params)
+            ? inf_model_can_draft(params->draft_model, params->model, reterr)
+            : 0;
     if (r < 0)
         return r;
     r = open_runner(params, &setup, &runner, &draft_room, reterr);

@@ -254,6 +254,11 @@ struct inf_engine_stats {
     uint64_t n_tier_failed;                    /* calls of the tier's functions that failed */
 };
 
+/* Checks whether @draft can be the draft_model of an engine for @model: it generates text, its
+ * state can go back to an earlier token, and the tokens of both models are the same. Returns 0;
+ * -EINVAL or -EOPNOTSUPP with the reason. */
+INF_PUBLIC int inf_model_can_draft(const struct inf_model *draft, const struct inf_model *model,
+                                   struct inf_err *reterr);
 /* Creates an engine and starts its thread. Returns 0; -EOPNOTSUPP: the device or instruction set is
  * not available, or kv_type does not fit the model; -ESTALE: the model's files changed; -ENOMEM;
  * -EINVAL. */

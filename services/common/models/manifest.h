@@ -16,8 +16,8 @@
  *     template: chatml              # a built-in template (templates.h), or a file beside this one
  *     keep_alive: 30min             # how long it stays in memory after its last use
  *     pinned: true                  # it stays until it is unloaded by command
- *     drafter: tiny                 # a name, which this version does not use
- *     adapters: [legal]             # names, which it does not use either
+ *     drafter: tiny                 # the name of its draft model
+ *     adapters: [legal]             # names, which this version does not use
  *     source: hf:org/repo           # where the model came from
  *     revision: 1f0c…               # the revision of the source
  *     licence: apache-2.0

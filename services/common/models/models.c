@@ -36,6 +36,8 @@ struct models {
     size_t n, cap;
     struct models_broken *broken; /* [n_broken], sorted by path */
     size_t n_broken, broken_cap;
+    struct models_entry drafter; /* the draft model of the only model that is offered; name NULL:
+                                    there is none, or all models are offered */
 };
 
 /* Struct candidate is a directory entry while it is examined. */
@@ -521,13 +523,28 @@ static int broken_compare(const void *a, const void *b)
     return strcmp(((const struct models_broken *)a)->path, ((const struct models_broken *)b)->path);
 }
 
-/* Removes all models but the one that @name finds; NULL: none is removed. */
-static void models_keep_only(struct models *m, const char *name)
+const struct models_entry *models_find_drafter(const struct models *m, const struct config *config,
+                                               const struct model_settings *settings)
 {
+    const char *name = settings->drafter ? settings->drafter : config->speculative.model;
+
+    if (!name)
+        return NULL;
+    return m->drafter.name ? &m->drafter : models_find(m, name);
+}
+
+/* If only one model is offered, removes all others, but remembers its draft model. */
+static void models_keep_only(struct models *m, const struct config *config)
+{
+    const char *name = config->only_model;
     const struct models_entry *only = name ? models_find(m, name) : NULL;
+    const struct models_entry *drafter =
+        only ? models_find_drafter(m, config, &only->settings) : NULL;
 
     if (!name)
         return;
+    if (drafter)
+        m->drafter = *drafter;
     if (only)
         m->entries[0] = *only;
     m->n = only ? 1 : 0;
@@ -551,7 +568,7 @@ int models_scan_with(const struct config *config, struct model_files *files,
     }
     if (m->n > 0)
         qsort(m->entries, m->n, sizeof(*m->entries), entry_compare);
-    models_keep_only(m, config->only_model);
+    models_keep_only(m, config);
     if (m->n_broken > 0)
         qsort(m->broken, m->n_broken, sizeof(*m->broken), broken_compare);
     *ret_models = STEAL(m);

@@ -317,6 +317,7 @@ TEST(a_model_that_is_always_wrong_is_hardly_used)
 
     rig_init(&rig, &params);
     rig.sched->speculation->ignores_cost = false;
+    rig.sched->speculation->credit_usec = 20000;
     b = rig.sched->speculation->drafter->runner->backend;
     null.logits = wrong_logits;
     null.step_usec = 60;
