@@ -52,14 +52,6 @@ static int check_vocabulary(const struct inf_model *model, const struct inf_mode
     return 0;
 }
 
-/* Returns whether the model has RECURRENT state. */
-static bool is_recurrent(const struct inf_model *model)
-{
-    struct inf_kv_size size;
-
-    return inf_model_kv_size(model, NULL, &size, NULL) == 0 && size.recurrent > 0;
-}
-
 int inf_model_can_draft(const struct inf_model *draft, const struct inf_model *model,
                         struct inf_err *reterr)
 {
@@ -67,10 +59,6 @@ int inf_model_can_draft(const struct inf_model *draft, const struct inf_model *m
         return model_refuse_text(draft, reterr);
     if (!draft->tok || !model->tok)
         return err_set(reterr, EINVAL, "a draft model needs models with tokenizers");
-    if (is_recurrent(draft))
-        return err_set(reterr, EOPNOTSUPP,
-                       "a draft model needs a state that can go back to an earlier token; this "
-                       "one has recurrent layers");
     return check_vocabulary(model, draft, reterr);
 }
 

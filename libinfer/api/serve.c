@@ -126,8 +126,8 @@ static void name_origin(const struct inf_model *model, const struct runner *runn
     kv_name_origin(&origin, ret_origin);
 }
 
-static int read_draft_kind(const struct inf_engine_params *p, const struct kv_pool *pool,
-                           enum speculation_kind *ret_kind, struct inf_err *reterr)
+static int read_draft_kind(const struct inf_engine_params *p, enum speculation_kind *ret_kind,
+                           struct inf_err *reterr)
 {
     static const struct {
         const char *name;
@@ -146,15 +146,7 @@ static int read_draft_kind(const struct inf_engine_params *p, const struct kv_po
         *ret_kind = kinds[i].kind;
         if (*ret_kind == SPECULATION_MODEL && !p->draft_model)
             return err_set(reterr, EINVAL, "drafts of the kind \"model\" need a draft model");
-        if (!kv_pool_has_rule(pool, STATE_RECURRENT) || *ret_kind == SPECULATION_OFF)
-            return 0;
-        /* The state after a rejected token cannot be taken back. */
-        *ret_kind = SPECULATION_OFF;
-        return strcmp(name, "auto") == 0
-                   ? 0
-                   : err_set(reterr, EOPNOTSUPP,
-                             "drafts need a model whose state can go back to an earlier token; "
-                             "this model has recurrent layers");
+        return 0;
     }
     return err_set(reterr, EINVAL, "unknown kind of drafts \"%s\"", name);
 }
@@ -194,7 +186,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
         .files = model_files(params->model),
         .max_draft = params->max_draft,
     };
-    r = read_draft_kind(params, runner->pool, &limits.speculation, reterr);
+    r = read_draft_kind(params, &limits.speculation, reterr);
     if (r < 0)
         return r;
     if (!limits.no_prefix_cache)

@@ -147,6 +147,27 @@ static double add_token(const struct draft_cost *cost, const struct draft_offer 
     return draft_cost_model_time(cost, *n) - draft_cost_model_time(cost, *n - 1);
 }
 
+/* Adds to the tokens and the time of a choice those of the step after a rejection. */
+static void add_replay(const struct draft_cost *cost, const struct draft_offer *offers,
+                       const uint32_t *taken, uint32_t n, double *tokens, double *usec)
+{
+    double rejections = 0, rows = 0, share;
+
+    for (uint32_t i = 0; i < n; i++) {
+        double accepted = 0;
+
+        for (uint32_t k = 0; k < taken[i]; k++)
+            accepted += (double)offers[i].chances[k];
+        if (taken[i] == 0)
+            continue;
+        rejections += 1 - (double)offers[i].chances[taken[i] - 1];
+        rows += 1 + accepted;
+    }
+    share = rejections / n;
+    *tokens += share * n;
+    *usec += share * draft_cost_time(cost, n, (uint32_t)MIN(rows + 0.5, (double)DRAFT_MAX_EXTRA));
+}
+
 uint32_t draft_cost_choose(const struct draft_cost *cost, const struct draft_offer *offers,
                            uint32_t n, uint32_t max_extra, uint32_t *ret_n, double *ret_gain)
 {
@@ -163,13 +184,17 @@ uint32_t draft_cost_choose(const struct draft_cost *cost, const struct draft_off
     plain = n / draft_cost_time(cost, n, 0);
     for (uint32_t e = 1; e <= MIN(max_extra, DRAFT_MAX_EXTRA); e++) {
         const uint32_t i = best_offer(offers, ret_n, n);
-        double gain;
+        double gain, all_tokens, usec;
 
         if (i == n)
             break;
         model_usec += add_token(cost, &offers[i], ret_n[i], n_at);
         tokens += (double)offers[i].chances[ret_n[i]++];
-        gain = tokens / (draft_cost_time(cost, n, e) + model_usec) / plain;
+        all_tokens = tokens;
+        usec = draft_cost_time(cost, n, e) + model_usec;
+        if (cost->replays)
+            add_replay(cost, offers, ret_n, n, &all_tokens, &usec);
+        gain = all_tokens / usec / plain;
         if (gain > best_gain) {
             best_gain = gain;
             best = e;

@@ -14,7 +14,11 @@
  * of its own for each position of its drafts; one step serves all sequences that draft there. If m
  * sequences draft at a position, this step takes model_time(m). The time of a choice is then
  *     time(n, e) + Σ over positions of model_time(number of drafts that reach the position).
- * The functions are pure: they depend only on their arguments.
+ *
+ * If the model has a state that cannot go back (`replays`), the step after a rejected draft
+ * computes the accepted tokens again, and verifies no draft. A choice is then valued together with
+ * this step, which comes with the mean chance of a rejection. The functions are pure: they depend
+ * only on their arguments.
  */
 
 #include <stdbool.h>
@@ -35,7 +39,8 @@ struct draft_time {
 
 struct draft_cost {
     struct draft_time times[DRAFT_MAX_SEQS + 1][DRAFT_MAX_EXTRA + 1]; /* [n][e] */
-    struct draft_time models[DRAFT_MAX_SEQS + 1];                     /* steps of a draft model */
+    bool replays; /* a rejected draft makes the next step compute the accepted tokens again */
+    struct draft_time models[DRAFT_MAX_SEQS + 1]; /* steps of a draft model */
     uint64_t n_steps;
 };
 

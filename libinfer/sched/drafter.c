@@ -7,6 +7,10 @@
  * token from the last row. Each further step computes the token before. The last drafted token is
  * not computed: whether the text has it is known only later.
  *
+ * If the draft model has RECURRENT state (graph/state.h), the state after the text is saved before
+ * drafted tokens are computed. If one of them is rejected, this state is restored, and the accepted
+ * tokens are computed again.
+ *
  * Blocks of windows that later rows do not see are given back when a draft begins, and not during
  * the draft: the text may go on from any of its positions.
  */
@@ -142,12 +146,19 @@ static void name_blocks(struct seq *seq)
 uint32_t drafter_follow(struct drafter *d, struct seq *seq)
 {
     struct seq_model *m = &seq->draft.model;
+    uint32_t n_right = 0;
 
     if (!m->table.pool || seq->n_tokens >= d->n_ctx)
         return UINT32_MAX;
-    for (uint32_t i = 0;
-         i < m->n_ahead && m->n_kv + 1 < seq->n_tokens && seq->tokens[m->n_kv] == m->ahead[i]; i++)
-        m->n_kv++;
+    while (n_right < m->n_ahead && m->n_kv + n_right + 1 < seq->n_tokens &&
+           seq->tokens[m->n_kv + n_right] == m->ahead[n_right])
+        n_right++;
+    if (n_right < m->n_ahead && kv_table_has_saved(&m->table)) {
+        kv_table_restore(&m->table);
+        n_right = 0;
+    }
+    kv_table_drop_saved(&m->table);
+    m->n_kv += n_right;
     m->n_ahead = 0;
     kv_table_truncate(&m->table, m->n_kv);
     if (m->n_kv == 0)
@@ -210,6 +221,32 @@ static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
     return n;
 }
 
+/* Returns how many tokens behind the computed ones the next step may compute, so that it ends at
+ * the last border between blocks: there a snapshot is made (kv/pool.h). */
+static uint32_t rows_to_border(const struct drafter *d, const struct seq *seq)
+{
+    const struct seq_model *m = &seq->draft.model;
+    const uint32_t n_text = seq->n_tokens - 1,
+                   end = n_text - n_text % kv_pool_block_tokens(d->runner->pool);
+
+    return end > m->n_kv && kv_pool_has_rule(d->runner->pool, STATE_RECURRENT) ? end - m->n_kv
+                                                                               : n_text - m->n_kv;
+}
+
+/* Makes a snapshot if the computed tokens end at a border. */
+static void note_border(const struct drafter *d, struct seq *seq)
+{
+    struct seq_model *m = &seq->draft.model;
+    const uint32_t border = m->n_kv / kv_pool_block_tokens(d->runner->pool);
+    uint32_t n;
+    const struct kv_name *names = seq_names(seq, &n);
+
+    name_blocks(seq);
+    if (names && border > 0 && border <= n && border == m->table.n_named &&
+        m->n_kv % kv_pool_block_tokens(d->runner->pool) == 0)
+        kv_table_snapshot(&m->table, names, border);
+}
+
 int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t max_rows)
 {
     uint32_t left = MIN(max_rows, runner_max_rows(d->runner));
@@ -219,7 +256,7 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     begin_step(d);
     for (uint32_t i = 0; i < n && left > 0; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
-        const uint32_t n_rows = make_room(m, MIN(seqs[i]->n_tokens - m->n_kv - 1, left));
+        const uint32_t n_rows = make_room(m, MIN(rows_to_border(d, seqs[i]), left));
 
         if (n_rows == 0)
             continue;
@@ -235,6 +272,8 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
         m->n_kv = m->table.n_tokens;
         if (r < 0)
             drafter_drop(seqs[i]);
+        else
+            note_border(d, seqs[i]);
     }
     if (r == 0 && d->n_rows >= 16)
         d->row_usec = (double)(clock_usec() - begin) / d->n_rows;
@@ -326,10 +365,13 @@ static void end_row(struct draft_job *job, uint32_t position)
 {
     struct seq_model *m = &job->seq->draft.model;
 
-    if (position == 0)
+    if (position == 0) {
         m->n_kv = job->seq->n_tokens;
-    else
+        if (job->n_wanted > 1 && kv_table_save(&m->table) == KV_FULL)
+            job->n_wanted = 1;
+    } else {
         m->ahead[m->n_ahead++] = job->seq->tokens[job->seq->n_tokens + position - 1];
+    }
 }
 
 static void fail_jobs(struct drafter *d, uint32_t n)

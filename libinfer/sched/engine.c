@@ -125,6 +125,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
                             &s->speculation);
         if (r < 0)
             return r;
+        s->speculation->cost.replays = s->marks.has_snapshots;
     }
     s->runner = STEAL(*runner);
     *ret_sched = STEAL(s);

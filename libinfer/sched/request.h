@@ -59,8 +59,11 @@ struct seq_draft {
     struct draft pending;
     uint32_t n_compared;
     struct draft verified; /* the draft of the current step; n 0: none */
-    struct mask *masks;    /* [DRAFT_MAX]: masks of the rows behind drafted tokens; NULL: no
-                              grammar */
+    /* After a rejected draft, the state of RECURRENT groups is that before the draft. The next step
+     * computes the n_replay tokens in the text behind this state again, and verifies no draft. */
+    uint32_t n_replay;
+    struct mask *masks; /* [DRAFT_MAX]: masks of the rows behind drafted tokens; NULL: no
+                           grammar */
     uint32_t n_accepted, n_rejected; /* drafted tokens so far */
 };
 

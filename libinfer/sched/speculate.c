@@ -188,10 +188,14 @@ void sched_fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, s
 
 uint32_t sched_draft_limit(const struct sched *s, const struct seq *seq)
 {
-    const uint32_t room = seq->req->max_total - seq->n_tokens - 1;
+    const uint32_t block_tokens = kv_pool_block_tokens(s->runner->pool);
+    uint32_t room = seq->req->max_total - seq->n_tokens - 1;
 
-    if (!seq->draft.wanted || seq->state != SEQ_RUNNING)
+    if (!seq->draft.wanted || seq->draft.n_replay > 0 || seq->state != SEQ_RUNNING)
         return 0;
+    /* A snapshot (marks.c) needs a step that ends at the border. */
+    if (s->marks.has_snapshots && seq->names)
+        room = MIN(room, DIV_UP(seq->n_tokens, block_tokens) * block_tokens - seq->n_tokens);
     return MIN(MIN(s->speculation->max_draft, seq->req->max_draft), room);
 }
 
@@ -268,6 +272,10 @@ static uint32_t add_draft(struct sched *s, struct seq *seq, const struct draft *
     struct seq_draft *d = &seq->draft;
 
     n = open_rows(seq, fork_masks(s, seq, draft->tokens, n));
+    if (n > 0 && s->marks.has_snapshots && kv_table_save(&seq->table) == KV_FULL) {
+        kv_table_truncate(&seq->table, seq->n_tokens);
+        n = 0;
+    }
     d->verified = *draft;
     d->verified.n = n;
     for (uint32_t i = 0; i < n; i++)
@@ -285,7 +293,8 @@ static uint32_t add_draft(struct sched *s, struct seq *seq, const struct draft *
 static bool step_only_decodes(const struct step *step)
 {
     for (uint32_t i = 0; i < step->n_ready; i++)
-        if (step->rows[i] != 1 || seq_n_left(step->ready[i]) != 1 ||
+        if (step->rows[i] != 1 + step->ready[i]->draft.n_replay ||
+            seq_n_left(step->ready[i]) != step->rows[i] ||
             step->ready[i]->n_kv < step->ready[i]->req->n_prompt)
             return false;
     return true;
@@ -302,21 +311,24 @@ void sched_draft(struct sched *s)
 
     step->n_draft_rows = 0;
     step->draft_usec = 0;
-    if (!x || s->marks.has_snapshots || !step_only_decodes(step) ||
-        (!x->ignores_cost && step->n_ready > DRAFT_MAX_SEQS))
+    if (!x || !step_only_decodes(step) || (!x->ignores_cost && step->n_ready > DRAFT_MAX_SEQS))
         return;
     for (uint32_t i = 0; i < step->n_ready; i++) {
         make_draft(s, step->ready[i], &x->drafts[i]);
         sched_make_offer(s, step->ready[i], x->drafts[i].i_class, x->drafts[i].n, &x->offers[i]);
     }
-    max_extra = MIN(max_rows, limits->max_logits) - step->n_ready;
+    max_extra =
+        MIN(max_rows - MIN(step->n_replay_rows, max_rows - step->n_ready), limits->max_logits) -
+        step->n_ready;
     draft_cost_choose(x->ignores_cost ? NULL : &x->cost, x->offers, step->n_ready, max_extra,
                       x->n_taken, &gain);
     if (x->drafter)
         sched_draft_by_model(s, max_extra, gain);
     for (uint32_t i = 0; i < step->n_ready; i++) {
-        step->rows[i] += add_draft(s, step->ready[i], &x->drafts[i], x->n_taken[i]);
-        step->n_draft_rows += step->rows[i] - 1;
+        const uint32_t n = add_draft(s, step->ready[i], &x->drafts[i], x->n_taken[i]);
+
+        step->rows[i] += n;
+        step->n_draft_rows += n;
     }
 }
 
@@ -327,6 +339,7 @@ void sched_end_step_draft(struct sched *s, struct seq *seq)
         seq->draft.masks[i].matcher = grammar_matcher_free(seq->draft.masks[i].matcher);
     if (!s->speculation || seq->draft.verified.n == 0)
         return;
+    kv_table_drop_saved(&seq->table);
     kv_table_truncate(&seq->table, MAX(seq->n_kv, MIN(seq->n_tokens, seq->table.n_tokens)));
     seq->draft.verified.n = 0;
 }
@@ -364,6 +377,21 @@ static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
                      d->n_compared, hit);
     if (!hit || ++d->n_compared == d->pending.n)
         d->pending.n = 0;
+}
+
+void sched_keep_rows(const struct step_part *part)
+{
+    struct seq *seq = part->seq;
+    const bool rejected = part->n_draft > 0 && part->n_picked <= part->n_draft;
+    const uint32_t n_rows = part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;
+
+    if (!rejected || !kv_table_has_saved(&seq->table)) {
+        seq->n_kv += n_rows;
+        seq->draft.n_replay -= part->n_replay;
+        return;
+    }
+    kv_table_restore(&seq->table);
+    seq->draft.n_replay = n_rows;
 }
 
 void sched_note_draft(struct sched *s, struct step_part *part)
@@ -405,7 +433,8 @@ void sched_note_draft_time(struct sched *s)
 
     if (!x || step->n_prompt_rows > 0 || step->n_single != step->n_ready)
         return;
-    draft_cost_note(&x->cost, step->n_ready, step->n_draft_rows, step->usec - step->draft_usec);
+    draft_cost_note(&x->cost, step->n_ready, step->n_draft_rows + step->n_replay_rows,
+                    step->usec - step->draft_usec);
     if (x->drafter)
         sched_earn_probes(s);
 }

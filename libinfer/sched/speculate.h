@@ -74,6 +74,9 @@ void sched_end_draft(struct sched *s, struct seq *seq);
 void sched_draft(struct sched *s);
 /* Rolls back the drafts of a step, after the accepted tokens were counted, or after a failure. */
 void sched_end_step_draft(struct sched *s, struct seq *seq);
+/* Records how many tokens of the sequence are computed after the step. If a token was rejected, the
+ * state of RECURRENT groups goes back. */
+void sched_keep_rows(const struct step_part *part);
 /* Records which drafted tokens of a part were accepted. */
 void sched_note_draft(struct sched *s, struct step_part *part);
 /* Corrects the counts of a part: its text has ended after the first @n_used tokens that were

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a model and a draft model whose drafts are accepted as often as wanted.
 
-    make_model.py --shape qwen3-4b --type Q4_0 TARGET.gguf
+    make_model.py --shape qwen3-4b --untied --type Q4_0 TARGET.gguf
     make_pair.py TARGET.gguf DRAFT.gguf --layers 1 --disturb 0.01
 
 The draft model gets the first layers of the model, and its norm and head. The other layers of the
 model stay, and take as much time as before, but their results are multiplied by --disturb: with 0
 the draft model is always right, and the larger the factor, the more often it is wrong. The model is
-changed in place; a further call with another factor replaces the factor of the call before, which
-the draft model remembers. Needs the Python package gguf.
+changed in place. It needs a head of its own (--untied), or its texts repeat one token. A further
+call with another factor replaces the factor of the call before, which the draft model remembers.
+Needs the Python package gguf.
 """
 import argparse
 import os

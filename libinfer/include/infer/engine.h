@@ -68,9 +68,9 @@ struct inf_engine_params {
     /* How the engine guesses tokens that a step then verifies together (sched/speculate.h); the
      * text is the same without, except on GPUs (docs/vulkan.md). "ngram": what followed the same
      * tokens earlier in the prompt and the text; "suffix": also in recent answers of the same
-     * tenant and salt; "model": what draft_model chooses; "auto": as the engine considers best, and
-     * nothing if the model has recurrent state; "none": nothing; NULL: "model" if there is a
-     * draft_model, else "none" */
+     * tenant and salt; "model": what draft_model chooses; "auto": as "suffix" or as "model",
+     * whichever gains more; "none": nothing; NULL: "model" if there is a draft_model, else
+     * "none" */
     const char *draft_kind;
     uint32_t max_draft; /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     /* A smaller model with the same vocabulary, whose guesses the model verifies. The engine takes
@@ -254,9 +254,8 @@ struct inf_engine_stats {
     uint64_t n_tier_failed;                    /* calls of the tier's functions that failed */
 };
 
-/* Checks whether @draft can be the draft_model of an engine for @model: it generates text, its
- * state can go back to an earlier token, and the tokens of both models are the same. Returns 0;
- * -EINVAL or -EOPNOTSUPP with the reason. */
+/* Checks whether @draft can be the draft_model of an engine for @model: it generates text, and
+ * the tokens of both models are the same. Returns 0, or -EINVAL with the reason. */
 INF_PUBLIC int inf_model_can_draft(const struct inf_model *draft, const struct inf_model *model,
                                    struct inf_err *reterr);
 /* Creates an engine and starts its thread. Returns 0; -EOPNOTSUPP: the device or instruction set is
