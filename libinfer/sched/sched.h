@@ -77,9 +77,8 @@ struct step {
     uint32_t n_parts, n_logits;
     _Atomic uint32_t next_logit; /* the row of logits that a thread takes next */
     uint32_t n_prompt_rows, n_decode_rows, n_draft_rows, n_replay_rows;
-    uint64_t draft_usec; /* part of `usec` in which a draft model computed */
-    uint32_t n_single;   /* sequences with one row left, for batch_pace_note() */
-    uint64_t usec;
+    uint32_t n_single;         /* sequences with one row left, for batch_pace_note() */
+    uint64_t usec, draft_usec; /* draft_usec: the part in which a draft model computed */
 };
 
 /* State of the recovery from a lost device. All members except pause_usec are zero until a device

@@ -7,10 +7,11 @@
 
 The draft model gets the first layers of the model, and its norm and head. The other layers of the
 model stay, and take as much time as before, but their results are multiplied by --disturb: with 0
-the draft model is always right, and the larger the factor, the more often it is wrong. The model is
-changed in place. It needs a head of its own (--untied), or its texts repeat one token. A further
-call with another factor replaces the factor of the call before, which the draft model remembers.
-Needs the Python package gguf.
+the draft model is always right, and the larger the factor, the more often it is wrong. So that
+texts do not run in circles, the head is made of the rows of the embedding: after each token, the
+next one in the vocabulary is the most likely, unless the other layers disturb this. The model needs
+a head of its own (--untied). It is changed in place. A further call with another factor replaces
+the factor of the call before, which the draft model remembers. Needs the Python package gguf.
 """
 import argparse
 import os
@@ -25,6 +26,7 @@ BLOCKS = {"Q4_0": 18, "Q8_0": 34, "Q4_K": 144, "Q5_K": 176, "Q6_K": 210}
 # The results of a layer, which are added to its input.
 RESULTS = re.compile(r"blk\.(\d+)\.(attn_output|ssm_out|ffn_down)\.weight")
 FACTOR = "sconce.pair.disturb"
+FIRST = 0.01  # factor of the results of the layers of the draft model
 
 
 def multiply(tensor, factor):
@@ -75,14 +77,18 @@ def main():
     p.add_argument("--disturb", type=float, default=0.01,
                    help="factor of the results of the other layers (default: 0.01)")
     args = p.parse_args()
-    before = 1.0
-    if os.path.exists(args.draft):
-        before = GGUFReader(args.draft).fields[FACTOR].contents()
+    anew = not os.path.exists(args.draft)
+    before = 1.0 if anew else GGUFReader(args.draft).fields[FACTOR].contents()
     reader = GGUFReader(args.target, "r+")
+    tensors = {t.name: t for t in reader.tensors}
+    if anew:
+        tensors["output.weight"].data[1:] = tensors["token_embd.weight"].data[:-1]
     for tensor in reader.tensors:
         found = RESULTS.fullmatch(tensor.name)
         if found and int(found[1]) >= args.layers:
             multiply(tensor, args.disturb / before)
+        elif found and anew:
+            multiply(tensor, FIRST)
     write_draft(reader, args.draft, args.layers, args.disturb)
 
 

@@ -36,8 +36,7 @@ struct models {
     size_t n, cap;
     struct models_broken *broken; /* [n_broken], sorted by path */
     size_t n_broken, broken_cap;
-    struct models_entry drafter; /* the draft model of the only model that is offered; name NULL:
-                                    there is none, or all models are offered */
+    struct models_entry drafter; /* that of the only model that is offered; name NULL: none */
 };
 
 /* Struct candidate is a directory entry while it is examined. */
@@ -523,31 +522,18 @@ static int broken_compare(const void *a, const void *b)
     return strcmp(((const struct models_broken *)a)->path, ((const struct models_broken *)b)->path);
 }
 
-const struct models_entry *models_find_drafter(const struct models *m, const struct config *config,
-                                               const struct model_settings *settings)
-{
-    const char *name = settings->drafter ? settings->drafter : config->speculative.model;
-
-    if (!name)
-        return NULL;
-    return m->drafter.name ? &m->drafter : models_find(m, name);
-}
-
 /* If only one model is offered, removes all others, but remembers its draft model. */
 static void models_keep_only(struct models *m, const struct config *config)
 {
     const char *name = config->only_model;
     const struct models_entry *only = name ? models_find(m, name) : NULL;
-    const struct models_entry *drafter =
-        only ? models_find_drafter(m, config, &only->settings) : NULL;
+    const struct models_entry *d = only ? models_find_drafter(m, config, &only->settings) : NULL;
 
-    if (!name)
-        return;
-    if (drafter)
-        m->drafter = *drafter;
+    if (d)
+        m->drafter = *d;
     if (only)
         m->entries[0] = *only;
-    m->n = only ? 1 : 0;
+    m->n = only ? 1 : name ? 0 : m->n;
 }
 
 int models_scan_with(const struct config *config, struct model_files *files,
@@ -575,14 +561,6 @@ int models_scan_with(const struct config *config, struct model_files *files,
     return 0;
 }
 
-int models_scan(const struct config *config, struct models **ret_models)
-{
-    _cleanup_(model_files_freep) struct model_files *files = NULL;
-    const int r = model_files_new(config, NULL, NULL, false, &files);
-
-    return r < 0 ? r : models_scan_with(config, files, ret_models);
-}
-
 struct models *models_free(struct models *m)
 {
     if (!m)
@@ -592,6 +570,11 @@ struct models *models_free(struct models *m)
     free(m->broken);
     free(m);
     return NULL;
+}
+
+const struct models_entry *models_hidden_drafter(const struct models *m)
+{
+    return m->drafter.name ? &m->drafter : NULL;
 }
 
 size_t models_count(const struct models *m)
