@@ -5,12 +5,12 @@
     make_model.py --shape qwen3-4b --untied --type Q4_0 TARGET.gguf
     make_pair.py TARGET.gguf DRAFT.gguf --layers 1 --disturb 0.01
 
-The draft model gets the first layers of the model, and its norm and head. The other layers of the
-model stay, and take as much time as before, but their results are multiplied by --disturb: with 0
-the draft model is always right, and the larger the factor, the more often it is wrong. So that
-texts do not run in circles, the head is made of the rows of the embedding: after each token, the
-next one in the vocabulary is the most likely, unless the other layers disturb this. The model needs
-a head of its own (--untied). It is changed in place. A further call with another factor replaces
+The draft model gets the first layers of the model, and its norm and head. All layers take as much
+time as before, but their results become 0, except those of the first layer that only the model has:
+they are multiplied by --disturb. With 0 the draft model is always right, and the larger the factor,
+the more often it is wrong. So that texts do not run in circles, the head is made of the rows of the
+embedding: after each token, the next one in the vocabulary is the most likely, unless that layer
+disturbs this. The model needs a head of its own (--untied). It is changed in place. A further call with another factor replaces
 the factor of the call before, which the draft model remembers. Needs the Python package gguf.
 """
 import argparse
@@ -26,7 +26,6 @@ BLOCKS = {"Q4_0": 18, "Q8_0": 34, "Q4_K": 144, "Q5_K": 176, "Q6_K": 210}
 # The results of a layer, which are added to its input.
 RESULTS = re.compile(r"blk\.(\d+)\.(attn_output|ssm_out|ffn_down)\.weight")
 FACTOR = "sconce.pair.disturb"
-FIRST = 0.01  # factor of the results of the layers of the draft model
 
 
 def multiply(tensor, factor):
@@ -75,7 +74,7 @@ def main():
     p.add_argument("draft")
     p.add_argument("--layers", type=int, default=1, help="layers of the draft model (default: 1)")
     p.add_argument("--disturb", type=float, default=0.01,
-                   help="factor of the results of the other layers (default: 0.01)")
+                   help="factor of the results of the next layer (default: 0.01)")
     args = p.parse_args()
     anew = not os.path.exists(args.draft)
     before = 1.0 if anew else GGUFReader(args.draft).fields[FACTOR].contents()
@@ -85,10 +84,10 @@ def main():
         tensors["output.weight"].data[1:] = tensors["token_embd.weight"].data[:-1]
     for tensor in reader.tensors:
         found = RESULTS.fullmatch(tensor.name)
-        if found and int(found[1]) >= args.layers:
+        if found and int(found[1]) == args.layers:
             multiply(tensor, args.disturb / before)
         elif found and anew:
-            multiply(tensor, FIRST)
+            multiply(tensor, 0)
     write_draft(reader, args.draft, args.layers, args.disturb)
 
 
