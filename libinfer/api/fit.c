@@ -39,9 +39,13 @@ static uint64_t scratch_bytes(const struct graph *g, const struct plan_limits *l
 uint64_t setup_memory(struct backend *backend, const struct setup *setup)
 {
     const struct backend_ops *ops = backend->ops;
-    const uint64_t budget = ops->memory ? ops->memory(backend) : UINT64_MAX;
+    uint64_t budget = ops->memory ? ops->memory(backend) : UINT64_MAX;
 
-    return ops->memory && setup->device_bytes > 0 ? MIN(budget, setup->device_bytes) : budget;
+    if (budget == UINT64_MAX)
+        return budget;
+    if (setup->device_bytes > 0)
+        budget = MIN(budget, setup->device_bytes);
+    return budget - MIN(budget, setup->reserved_bytes);
 }
 
 uint64_t setup_spare(void)

@@ -50,6 +50,7 @@ static inline struct file_set model_files(const struct inf_model *m)
 
 struct inf_engine {
     struct inf_model *model;
+    struct inf_model *draft_model; /* NULL: none */
     struct sched *sched;
     char codec[48];
 };
@@ -63,8 +64,10 @@ int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
 struct setup {
     const char *device, *cache_dir, *isa, *kv_type;
     bool cache_read_only;
-    bool cpu_else;         /* as in inf_engine_params */
-    uint64_t device_bytes; /* limit of memory to use on a device with its own memory; 0: all */
+    bool cpu_else;           /* as in inf_engine_params */
+    uint64_t device_bytes;   /* limit of memory to use on a device with its own memory; 0: all */
+    uint64_t reserved_bytes; /* bytes of this memory that a draft model will use */
+    bool shares_backend;     /* the backend belongs to another runner */
     uint32_t n_threads;
     uint32_t n_ctx;    /* positions per sequence */
     uint32_t n_blocks; /* blocks of each FULL group; 0: as many as one sequence needs */

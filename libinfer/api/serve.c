@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/draft-model.h"
 #include "api/handle.h"
 #include "core/err.h"
 #include "core/outbox.h"
@@ -47,6 +48,7 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
         .n_threads = p->n_threads,
         .n_ctx = p->n_ctx > 0 ? p->n_ctx : MIN(trained, DEFAULT_CTX),
         .max_seqs = p->max_seqs > 0 ? p->max_seqs : DEFAULT_SEQS,
+        .reserved_bytes = draft_model_is_used(p) ? p->draft_model->info.n_bytes + setup_spare() : 0,
     };
 
     if (setup.n_ctx > MAX_CTX || setup.n_ctx < 2)
@@ -72,10 +74,13 @@ static uint32_t main_group(const struct kv_layout *layout)
     return 0;
 }
 
-/* Opens the device with its KV pool and its plan, the compiled graph. */
-static int open_runner(const struct inf_engine_params *p, struct setup *setup,
-                       struct runner **ret_runner, struct inf_err *reterr)
+/* Opens the device with its KV pool and its plan, the compiled graph. *ret_draft_room: bytes that
+ * remain for the keys and values of the draft model. */
+static int open_runner(const struct inf_engine_params *params, struct setup *setup,
+                       struct runner **ret_runner, uint64_t *ret_draft_room, struct inf_err *reterr)
 {
+    const double share = draft_model_share(params);
+    struct inf_engine_params own = *params, *p = &own;
     _cleanup_(backend_freep) struct backend *backend = NULL;
     struct kv_layout layout;
     uint64_t room;
@@ -88,6 +93,9 @@ static int open_runner(const struct inf_engine_params *p, struct setup *setup,
     if (r < 0)
         return r;
     room = setup_kv_room(backend, p->model, setup);
+    *ret_draft_room = (uint64_t)((double)room * share);
+    room -= *ret_draft_room;
+    own.kv_bytes -= (uint64_t)((double)own.kv_bytes * share);
     setup_other_blocks(p, room, setup, &layout);
     r = setup_kv_size(p, &layout, room,
                       backend->ops->kv_max_blocks(backend, &layout, main_group(&layout)), setup,
@@ -118,19 +126,17 @@ static void name_origin(const struct inf_model *model, const struct runner *runn
     kv_name_origin(&origin, ret_origin);
 }
 
-static int read_draft_kind(const struct inf_engine_params *p, const struct kv_pool *pool,
-                           enum speculation_kind *ret_kind, struct inf_err *reterr)
+static int read_draft_kind(const struct inf_engine_params *p, enum speculation_kind *ret_kind,
+                           struct inf_err *reterr)
 {
     static const struct {
         const char *name;
         enum speculation_kind kind;
     } kinds[] = {
-        {"none", SPECULATION_OFF},
-        {"auto", SPECULATION_SUFFIX},
-        {"suffix", SPECULATION_SUFFIX},
-        {"ngram", SPECULATION_NGRAM},
+        {"none", SPECULATION_OFF},      {"auto", SPECULATION_AUTO},   {"model", SPECULATION_MODEL},
+        {"suffix", SPECULATION_SUFFIX}, {"ngram", SPECULATION_NGRAM},
     };
-    const char *name = p->draft_kind ? p->draft_kind : "none";
+    const char *name = p->draft_kind ? p->draft_kind : p->draft_model ? "model" : "none";
 
     if (p->max_draft > INF_DRAFT_MAX)
         return err_set(reterr, EINVAL, "max_draft must not be above %d", INF_DRAFT_MAX);
@@ -138,15 +144,9 @@ static int read_draft_kind(const struct inf_engine_params *p, const struct kv_po
         if (strcmp(name, kinds[i].name) != 0)
             continue;
         *ret_kind = kinds[i].kind;
-        if (!kv_pool_has_rule(pool, STATE_RECURRENT) || *ret_kind == SPECULATION_OFF)
-            return 0;
-        /* A recurrent state cannot go back to an earlier token, so tokens cannot be rejected. */
-        *ret_kind = SPECULATION_OFF;
-        return strcmp(name, "auto") == 0
-                   ? 0
-                   : err_set(reterr, EOPNOTSUPP,
-                             "drafts need a model whose state can go back to an earlier token; "
-                             "this model has recurrent layers");
+        if (*ret_kind == SPECULATION_MODEL && !p->draft_model)
+            return err_set(reterr, EINVAL, "drafts of the kind \"model\" need a draft model");
+        return 0;
     }
     return err_set(reterr, EINVAL, "unknown kind of drafts \"%s\"", name);
 }
@@ -160,6 +160,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     _cleanup_(inf_engine_freep) struct inf_engine *engine = NULL;
     struct sched_limits limits;
     struct setup setup;
+    uint64_t draft_room;
     int r;
 
     if (!params || !params->model || !ret_engine)
@@ -169,7 +170,12 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     r = make_setup(params, &setup, reterr);
     if (r < 0)
         return r;
-    r = open_runner(params, &setup, &runner, reterr);
+    r = draft_model_is_used(params)
+            ? inf_model_can_draft(params->draft_model, params->model, reterr)
+            : 0;
+    if (r < 0)
+        return r;
+    r = open_runner(params, &setup, &runner, &draft_room, reterr);
     if (r < 0)
         return r;
     limits = (struct sched_limits){
@@ -180,7 +186,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
         .files = model_files(params->model),
         .max_draft = params->max_draft,
     };
-    r = read_draft_kind(params, runner->pool, &limits.speculation, reterr);
+    r = read_draft_kind(params, &limits.speculation, reterr);
     if (r < 0)
         return r;
     if (!limits.no_prefix_cache)
@@ -192,7 +198,11 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     if (r < 0)
         return err_set(reterr, -r, "the scheduler could not be created: %s", strerror(-r));
     engine->model = inf_model_ref(params->model);
-    r = params->tier ? attach_tier(engine, params, reterr) : 0;
+    r = limits.speculation != SPECULATION_OFF && draft_model_is_used(params)
+            ? draft_model_attach(engine, params, &setup, draft_room, reterr)
+            : 0;
+    if (r == 0 && params->tier)
+        r = attach_tier(engine, params, reterr);
     /* A device may have copied the weights, so check that the files are unchanged. */
     if (r == 0)
         r = inf_model_check(engine->model, reterr);
@@ -211,6 +221,7 @@ struct inf_engine *inf_engine_free(struct inf_engine *engine)
         return NULL;
     sched_free(engine->sched);
     inf_model_unref(engine->model);
+    inf_model_unref(engine->draft_model);
     free(engine);
     return NULL;
 }

@@ -292,6 +292,7 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     struct runner_params params = {
         .limits = {setup->max_rows, setup->max_logits, setup->max_seqs, setup->n_ctx},
         .n_vocab = model->info.n_vocab,
+        .shares_backend = setup->shares_backend,
     };
     int r;
 
@@ -310,7 +311,9 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     r = count_blocks(*backend, setup, &params.layout, reterr);
     if (r < 0)
         return r;
-    r = setup_fit(backend, setup, graph, &params.layout, &params.limits, reterr);
+    r = setup->shares_backend
+            ? 0
+            : setup_fit(backend, setup, graph, &params.layout, &params.limits, reterr);
     if (r < 0)
         return r;
     return runner_new(backend, &params, ret_runner, reterr);

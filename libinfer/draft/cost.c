@@ -11,36 +11,70 @@
 /* Until steps with drafts are measured, each drafted token is assumed to add this fraction of the
  * time of a step without drafts. */
 #define FIRST_SLOPE 0.08
-/* The time of steps without drafts is measured again after REFRESH steps; every measurement is
- * forgotten after FORGET steps. */
-#define REFRESH 256u
-#define FORGET  2048u
+/* Until a step of a draft model is measured, it is assumed to take this part of a step of the
+ * model. */
+#define FIRST_MODEL 0.1
+/* The time of steps without drafts is measured again after at most REFRESH steps, and at first
+ * sooner, because a step may have been disturbed. The shortest of the first FIRST_ONES measurements
+ * counts. Measurements are forgotten after FORGET steps. */
+#define REFRESH    256u
+#define FIRST_ONES 8u
+#define FORGET     2048u
 
 static bool is_known(const struct draft_cost *cost, const struct draft_time *t)
 {
     return t->usec > 0 && cost->n_steps - t->at <= FORGET;
 }
 
-void draft_cost_note(struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra, uint64_t usec)
+static void note_time(const struct draft_cost *cost, struct draft_time *t, uint64_t usec)
 {
     const double sample = (double)MAX(usec, 1);
-    struct draft_time *t;
 
-    cost->n_steps++;
-    if (n_seqs == 0 || n_seqs > DRAFT_MAX_SEQS || n_extra > DRAFT_MAX_EXTRA)
-        return;
-    t = &cost->times[n_seqs][n_extra];
     if (!is_known(cost, t))
         *t = (struct draft_time){0};
     /* Other load makes steps longer, never shorter, so a shorter time counts more. */
-    if (t->n == 0)
+    if (t->n == 0 || (t->n < FIRST_ONES && sample < t->usec))
         t->usec = sample;
     else if (sample < t->usec)
         t->usec += (sample - t->usec) / 2;
     else
         t->usec += (MIN(sample, 2 * t->usec) - t->usec) / 8;
-    t->n = MIN(t->n + 1, DRAFT_MEASURE);
+    t->n = MIN(t->n + 1, FIRST_ONES);
     t->at = cost->n_steps;
+}
+
+void draft_cost_note(struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra, uint64_t usec)
+{
+    cost->n_steps++;
+    if (n_seqs > 0 && n_seqs <= DRAFT_MAX_SEQS && n_extra <= DRAFT_MAX_EXTRA)
+        note_time(cost, &cost->times[n_seqs][n_extra], usec);
+}
+
+void draft_cost_note_model(struct draft_cost *cost, uint32_t n_seqs, uint64_t usec)
+{
+    if (n_seqs > 0 && n_seqs <= DRAFT_MAX_SEQS)
+        note_time(cost, &cost->models[n_seqs], usec);
+}
+
+double draft_cost_model_time(const struct draft_cost *cost, uint32_t n_seqs)
+{
+    const struct draft_time *models = cost->models;
+    uint32_t low = n_seqs, high = n_seqs;
+
+    if (n_seqs == 0)
+        return 0;
+    while (low > 0 && !is_known(cost, &models[low]))
+        low--;
+    while (high <= DRAFT_MAX_SEQS && !is_known(cost, &models[high]))
+        high++;
+    if (low == 0 && high > DRAFT_MAX_SEQS)
+        return draft_cost_time(cost, n_seqs, 0) * FIRST_MODEL;
+    if (low == 0)
+        return models[high].usec;
+    if (low == high || high > DRAFT_MAX_SEQS)
+        return models[low].usec;
+    return models[low].usec +
+           (models[high].usec - models[low].usec) * (n_seqs - low) / (high - low);
 }
 
 double draft_cost_time(const struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra)
@@ -98,34 +132,77 @@ static bool needs_plain_step(const struct draft_cost *cost, uint32_t n)
 {
     const struct draft_time *t = &cost->times[n][0];
 
-    return !is_known(cost, t) || t->n < DRAFT_MEASURE || cost->n_steps - t->at > REFRESH;
+    return !is_known(cost, t) || t->n < DRAFT_MEASURE ||
+           cost->n_steps - t->at > MIN(REFRESH, 4u << t->n);
+}
+
+/* Returns the time that the draft model needs when offer @i, which has @n_before tokens so far,
+ * gets one token more. @n_at [DRAFT_MAX] counts the drafts that reach each position. */
+static double add_token(const struct draft_cost *cost, const struct draft_offer *offer,
+                        uint32_t n_before, uint32_t *n_at)
+{
+    uint32_t *n = &n_at[n_before];
+
+    if (!offer->by_model)
+        return 0;
+    ++*n;
+    return draft_cost_model_time(cost, *n) - draft_cost_model_time(cost, *n - 1);
+}
+
+/* Adds to the tokens and the time of a choice those of the step after a rejection. */
+static void add_replay(const struct draft_cost *cost, const struct draft_offer *offers,
+                       const uint32_t *taken, uint32_t n, double *tokens, double *usec)
+{
+    double rejections = 0, rows = 0, share;
+
+    for (uint32_t i = 0; i < n; i++) {
+        double accepted = 0;
+
+        for (uint32_t k = 0; k < taken[i]; k++)
+            accepted += (double)offers[i].chances[k];
+        if (taken[i] == 0)
+            continue;
+        rejections += 1 - (double)offers[i].chances[taken[i] - 1];
+        rows += 1 + accepted;
+    }
+    share = rejections / n;
+    *tokens += share * n;
+    *usec += share * draft_cost_time(cost, n, (uint32_t)MIN(rows + 0.5, (double)DRAFT_MAX_EXTRA));
 }
 
 uint32_t draft_cost_choose(const struct draft_cost *cost, const struct draft_offer *offers,
-                           uint32_t n, uint32_t max_extra, uint32_t *ret_n)
+                           uint32_t n, uint32_t max_extra, uint32_t *ret_n, double *ret_gain)
 {
-    double tokens = n, best_speed, plain;
-    uint32_t best = 0;
+    double tokens = n, best_gain = MIN_GAIN, plain, model_usec = 0;
+    uint32_t best = 0, n_at[DRAFT_MAX] = {0};
 
+    if (ret_gain)
+        *ret_gain = 1;
     if (!cost)
         return take_tokens(offers, n, max_extra, ret_n);
     take_tokens(offers, n, 0, ret_n);
     if (n == 0 || n > DRAFT_MAX_SEQS || needs_plain_step(cost, n))
         return 0;
     plain = n / draft_cost_time(cost, n, 0);
-    best_speed = plain * MIN_GAIN;
     for (uint32_t e = 1; e <= MIN(max_extra, DRAFT_MAX_EXTRA); e++) {
         const uint32_t i = best_offer(offers, ret_n, n);
-        double speed;
+        double gain, all_tokens, usec;
 
         if (i == n)
             break;
+        model_usec += add_token(cost, &offers[i], ret_n[i], n_at);
         tokens += (double)offers[i].chances[ret_n[i]++];
-        speed = tokens / draft_cost_time(cost, n, e);
-        if (speed > best_speed) {
-            best_speed = speed;
+        all_tokens = tokens;
+        usec = draft_cost_time(cost, n, e) + model_usec;
+        if (cost->replays)
+            add_replay(cost, offers, ret_n, n, &all_tokens, &usec);
+        gain = all_tokens / usec / plain;
+        if (gain > best_gain) {
+            best_gain = gain;
             best = e;
         }
     }
+    if (ret_gain && best > 0)
+        *ret_gain = best_gain;
     return take_tokens(offers, n, best, ret_n);
 }

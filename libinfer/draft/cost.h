@@ -8,10 +8,20 @@
  * n + Σ chances tokens, where the chances (rates.h) are those of the e drafted tokens. The choice
  * is the e with the most tokens per second; drafted tokens are taken in order of their chances.
  * Times are measured for each n and e, because kernels have cliffs: a fifth row may cost more than
- * a fourth. A time that was not measured is interpolated between its neighbors. The functions are
- * pure: they depend only on their arguments.
+ * a fourth. A time that was not measured is interpolated between its neighbors.
+ *
+ * Tokens that were found in a text cost only their verification. A draft model also needs a step
+ * of its own for each position of its drafts; one step serves all sequences that draft there. If m
+ * sequences draft at a position, this step takes model_time(m). The time of a choice is then
+ *     time(n, e) + Σ over positions of model_time(number of drafts that reach the position).
+ *
+ * If the model has a state that cannot go back (`replays`), the step after a rejected draft
+ * computes the accepted tokens again, and verifies no draft. A choice is then valued together with
+ * this step, which comes with the mean chance of a rejection. The functions are pure: they depend
+ * only on their arguments.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "draft/rates.h"
@@ -21,7 +31,7 @@
 
 struct draft_time {
     double usec; /* 0: not measured */
-    uint32_t n;  /* number of measurements, up to DRAFT_MEASURE */
+    uint32_t n;  /* number of measurements, up to a small limit */
     uint64_t at; /* number of the step of the last measurement */
 };
 
@@ -29,12 +39,15 @@ struct draft_time {
 
 struct draft_cost {
     struct draft_time times[DRAFT_MAX_SEQS + 1][DRAFT_MAX_EXTRA + 1]; /* [n][e] */
+    bool replays; /* a rejected draft makes the next step compute the accepted tokens again */
+    struct draft_time models[DRAFT_MAX_SEQS + 1]; /* steps of a draft model */
     uint64_t n_steps;
 };
 
 /* The tokens that one sequence could draft, and the chances that they are accepted. */
 struct draft_offer {
     uint32_t n;               /* drafted tokens; 0: none */
+    bool by_model;            /* a draft model makes them, one step for each position */
     float chances[DRAFT_MAX]; /* that at least j + 1 tokens are accepted */
 };
 
@@ -43,7 +56,13 @@ void draft_cost_note(struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra,
 /* Returns the expected time of a step in microseconds; 0: the time of steps without drafts is
  * unknown. */
 double draft_cost_time(const struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra);
+/* Records that a step of the draft model with one row for each of @n_seqs sequences took @usec. */
+void draft_cost_note_model(struct draft_cost *cost, uint32_t n_seqs, uint64_t usec);
+/* Returns the expected time of such a step, with @n_seqs at most DRAFT_MAX_SEQS. If none was
+ * measured, assumes a part of a step of the model. */
+double draft_cost_model_time(const struct draft_cost *cost, uint32_t n_seqs);
 /* Chooses how many tokens of each of the @n offers the next step verifies, @max_extra in all. Fills
- * @ret_n [n], and returns their sum. @cost NULL: drafts cost nothing. */
+ * @ret_n [n], and returns their sum. @cost NULL: drafts cost nothing. *ret_gain: the expected
+ * tokens per second, as a multiple of those without drafts; NULL: not wanted. */
 uint32_t draft_cost_choose(const struct draft_cost *cost, const struct draft_offer *offers,
-                           uint32_t n, uint32_t max_extra, uint32_t *ret_n);
+                           uint32_t n, uint32_t max_extra, uint32_t *ret_n, double *ret_gain);

@@ -17,8 +17,10 @@
 #include <stdint.h>
 
 #define DRAFT_MAX     16u   /* tokens of a draft */
-#define DRAFT_CLASSES 17u   /* classes of drafts */
+#define DRAFT_CLASSES 19u   /* classes of drafts */
 #define DRAFT_FORCED  16u   /* class of drafts whose tokens the engine itself will write */
+#define DRAFT_MODEL   17u   /* class of the drafts of a draft model, for greedy choices */
+#define DRAFT_RANDOM  18u   /* the same, for random choices */
 #define DRAFT_FADE    0.98f /* of the counts of all sequences */
 
 struct draft_rates {

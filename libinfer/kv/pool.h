@@ -39,10 +39,12 @@ struct kv_table {
      * RECURRENT: [1], and the table holds it if `end` is 1. */
     uint32_t *blocks[STATE_GROUPS_MAX];
     uint32_t begin[STATE_GROUPS_MAX], end[STATE_GROUPS_MAX];
-    uint32_t n_blocks, cap; /* n_blocks: number of blocks that n_tokens need */
-    uint32_t n_tokens;      /* tokens whose state is stored, or whose place is reserved */
-    uint32_t n_named;       /* the first n_named blocks have names */
-    uint32_t epoch;         /* the pool's epoch (kv/block.h) when the table got its first block */
+    uint32_t saved[STATE_GROUPS_MAX]; /* for each RECURRENT group a copy of the state;
+                                         KV_NO_BLOCK: none */
+    uint32_t n_blocks, cap;           /* n_blocks: number of blocks that n_tokens need */
+    uint32_t n_tokens;                /* tokens whose state is stored, or whose place is reserved */
+    uint32_t n_named;                 /* the first n_named blocks have names */
+    uint32_t epoch; /* the pool's epoch (kv/block.h) when the table got its first block */
 };
 
 /* Positive results of the functions below are not errors, but the caller must act on them. */
@@ -166,8 +168,16 @@ int kv_table_import(struct kv_table *table, uint32_t i_group, uint32_t i, const 
 /* Returns whether blocks of @table may get names. This is so if the pool has not dropped all names
  * since the table got its first block. */
 bool kv_table_is_current(const struct kv_table *table);
-/* Drops all but the first @n_tokens tokens. With RECURRENT groups, @n_tokens must be 0 or the
- * number of all tokens of the table. */
+/* Copies the state of RECURRENT groups, so that kv_table_restore() can go back to it. Returns 0, or
+ * KV_FULL without a change if there is no free block for a copy. */
+int kv_table_save(struct kv_table *table);
+/* Puts the saved state in place of the current one, which is dropped. */
+void kv_table_restore(struct kv_table *table);
+bool kv_table_has_saved(const struct kv_table *table);
+/* Drops the saved state, if there is one. */
+void kv_table_drop_saved(struct kv_table *table);
+/* Drops all but the first @n_tokens tokens. The state of RECURRENT groups, which cannot go back to
+ * an earlier token, must not include the tokens that are dropped, unless @n_tokens is 0. */
 void kv_table_truncate(struct kv_table *table, uint32_t n_tokens);
 /* Touches memory that the sequence will need. Each of the @n_rows rows from position @pos on has a
  * place in its block. The memory at the same place of the next block is touched, if the table has a

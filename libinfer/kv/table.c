@@ -49,6 +49,8 @@ int kv_table_init(struct kv_table *table, struct kv_pool *pool, uint32_t max_tok
     const uint32_t cap = (uint32_t)DIV_UP((uint64_t)max_tokens, pool->layout.block_tokens);
 
     *table = (struct kv_table){.pool = pool, .cap = cap};
+    for (uint32_t g = 0; g < STATE_GROUPS_MAX; g++)
+        table->saved[g] = KV_NO_BLOCK;
     for (uint32_t g = 0; g < pool->layout.n_groups; g++) {
         const uint32_t n = is_rule(table, g, STATE_RECURRENT) ? 1 : cap;
 
@@ -414,17 +416,68 @@ int kv_table_jump(struct kv_table *table, uint32_t n_tokens)
     return 0;
 }
 
+int kv_table_save(struct kv_table *table)
+{
+    struct kv_pool *pool = table->pool;
+
+    for (uint32_t g = 0; g < n_groups(table); g++)
+        if (is_rule(table, g, STATE_RECURRENT) && table->saved[g] == KV_NO_BLOCK &&
+            kv_pool_group_free(pool, g) == 0)
+            return KV_FULL;
+    for (uint32_t g = 0; g < n_groups(table); g++) {
+        if (!is_rule(table, g, STATE_RECURRENT))
+            continue;
+        if (table->saved[g] == KV_NO_BLOCK)
+            table->saved[g] = kv_block_take(pool, g);
+        pool->backend->ops->kv_copy(pool->backend, pool->store, table->saved[g],
+                                    table->blocks[g][0]);
+    }
+    return 0;
+}
+
+void kv_table_restore(struct kv_table *table)
+{
+    for (uint32_t g = 0; g < n_groups(table); g++) {
+        uint32_t *block = table->blocks[g];
+
+        if (!is_rule(table, g, STATE_RECURRENT))
+            continue;
+        assert(table->saved[g] != KV_NO_BLOCK && table->end[g] == 1);
+        kv_block_unref(table->pool, *block);
+        *block = table->saved[g];
+        table->saved[g] = KV_NO_BLOCK;
+    }
+}
+
+bool kv_table_has_saved(const struct kv_table *table)
+{
+    for (uint32_t g = 0; g < n_groups(table); g++)
+        if (table->saved[g] != KV_NO_BLOCK)
+            return true;
+    return false;
+}
+
+void kv_table_drop_saved(struct kv_table *table)
+{
+    for (uint32_t g = 0; g < n_groups(table); g++) {
+        if (table->saved[g] == KV_NO_BLOCK)
+            continue;
+        kv_block_unref(table->pool, table->saved[g]);
+        table->saved[g] = KV_NO_BLOCK;
+    }
+}
+
 void kv_table_truncate(struct kv_table *table, uint32_t n_tokens)
 {
     const uint32_t keep = (uint32_t)blocks_for(table, n_tokens);
 
     assert(n_tokens <= table->n_tokens);
 
+    if (keep == 0)
+        kv_table_drop_saved(table);
     for (uint32_t g = 0; g < n_groups(table); g++) {
         const uint32_t first = MAX(keep, table->begin[g]);
 
-        /* A state cannot go back to an earlier token. */
-        assert(!is_rule(table, g, STATE_RECURRENT) || keep == 0 || n_tokens == table->n_tokens);
         while (table->end[g] > first) {
             uint32_t *block = &table->blocks[g][--table->end[g]];
 

@@ -254,6 +254,8 @@ void sched_preempt(struct sched *s, uint32_t i)
     s->n_running--;
     seq_stop_fetch(seq);
     kv_table_truncate(&seq->table, 0);
+    drafter_drop(seq);
+    seq->draft.n_replay = 0;
     seq->n_kv = seq->n_stored = 0;
     seq_make_names(seq, seq->n_tokens);
     seq->state = SEQ_WAITING;

@@ -40,6 +40,8 @@ void sched_lose_device(struct sched *s)
     s->stats.n_device_losses++;
     loop_thread_unlock(&s->thread);
     kv_pool_forget(s->runner->pool);
+    if (s->speculation && s->speculation->drafter)
+        kv_pool_forget(s->speculation->drafter->runner->pool);
     if (l->n_in_a_row < MAX_IN_A_ROW && l->n_without_token < MAX_WITHOUT_TOKEN) {
         sched_preempt_all(s);
         return;

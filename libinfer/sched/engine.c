@@ -125,10 +125,18 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
                             &s->speculation);
         if (r < 0)
             return r;
+        s->speculation->cost.replays = s->marks.has_snapshots;
     }
     s->runner = STEAL(*runner);
     *ret_sched = STEAL(s);
     return 0;
+}
+
+int sched_add_drafter(struct sched *s, struct runner **runner)
+{
+    assert(s->speculation && !s->speculation->drafter && !s->thread.is_started);
+    assert((*runner)->limits.max_seqs >= s->limits.max_seqs);
+    return drafter_new(runner, s->n_vocab, &s->speculation->drafter);
 }
 
 /* Wakes the engine because the tier has news. The thread of the tier calls this function. */
@@ -407,17 +415,16 @@ static void count_step(struct sched *s)
     loop_thread_unlock(&s->thread);
 }
 
-/* Adds up the bytes of the blocks that sequences use, and of those that are kept for later. */
-static void count_bytes(const struct kv_pool *pool, uint64_t *ret_used, uint64_t *ret_idle)
+/* Adds the bytes of the blocks that sequences use, and of those that are kept for later. */
+static void add_bytes(const struct kv_pool *pool, uint64_t *used, uint64_t *idle)
 {
     const struct kv_layout *layout = kv_pool_layout(pool);
 
-    *ret_used = *ret_idle = 0;
     for (uint32_t g = 0; g < layout->n_groups; g++) {
         const uint64_t size = kv_layout_block_bytes(layout, g);
 
-        *ret_used += size * (layout->n_blocks[g] - kv_pool_group_free(pool, g));
-        *ret_idle += size * kv_pool_group_idle(pool, g);
+        *used += size * (layout->n_blocks[g] - kv_pool_group_free(pool, g));
+        *idle += size * kv_pool_group_idle(pool, g);
     }
 }
 
@@ -426,7 +433,11 @@ static void count_state(struct sched *s)
     const uint32_t i_group = kv_pool_main_group(s->runner->pool);
 
     loop_thread_lock(&s->thread);
-    count_bytes(s->runner->pool, &s->stats.kv_used_bytes, &s->stats.kv_idle_bytes);
+    s->stats.kv_used_bytes = s->stats.kv_idle_bytes = 0;
+    add_bytes(s->runner->pool, &s->stats.kv_used_bytes, &s->stats.kv_idle_bytes);
+    if (s->speculation && s->speculation->drafter)
+        add_bytes(s->speculation->drafter->runner->pool, &s->stats.kv_used_bytes,
+                  &s->stats.kv_idle_bytes);
     s->stats.n_waiting = s->n_waiting;
     s->stats.n_running = s->n_running;
     s->stats.n_blocks_used = s->stats.n_blocks - kv_pool_group_free(s->runner->pool, i_group);
@@ -493,6 +504,8 @@ static bool take_rest(struct sched *s)
 {
     loop_thread_unlock(&s->thread);
     runner_rest(s->runner);
+    if (s->speculation && s->speculation->drafter)
+        runner_rest(s->speculation->drafter->runner);
     if (s->tier)
         tier_rest(s->tier);
     loop_thread_lock(&s->thread);

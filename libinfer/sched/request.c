@@ -275,12 +275,14 @@ void seq_stop_fetch(struct seq *s)
 /* Frees the memory for drafts. */
 static void seq_drop_draft(struct seq *s)
 {
+    drafter_stop(s);
     suffix_free(s->draft.own);
     for (uint32_t i = 0; s->draft.masks && i < DRAFT_MAX; i++)
         mask_done(&s->draft.masks[i]);
     free(s->draft.masks);
     s->draft.masks = NULL;
     s->draft.own = NULL;
+    s->draft.wanted = false;
 }
 
 void seq_stop(struct seq *s)

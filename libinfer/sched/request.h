@@ -26,6 +26,7 @@
 #include "kv/pool.h"
 #include "sample/sampler.h"
 #include "sched/channel.h"
+#include "sched/drafter.h"
 #include "sched/masks.h"
 #include "sched/output.h"
 #include "sched/tier.h"
@@ -46,18 +47,24 @@ struct draft {
 
 /* The state of a sequence that drafts need (speculate.c). */
 struct seq_draft {
-    struct suffix *own; /* the automaton of its own text; NULL: nothing is drafted */
-    uint32_t n_taken;   /* the first n_taken tokens of the text are in `own`, or were left out */
+    bool wanted;            /* tokens are drafted for the sequence */
+    struct seq_model model; /* the state of the draft model */
+    struct suffix *own;     /* the automaton of its own text; NULL: no token is looked up in it */
+    uint32_t n_taken; /* the first n_taken tokens of the text are in `own`, or were left out */
     struct draft_memory_place place; /* of the text in the answers of the same key */
     uint32_t n_followed;             /* tokens of the text that `place` includes */
-    struct draft_own_rates rates;
+    struct draft_own_rates rates[2]; /* of tokens that were looked up, and of the draft model */
     /* If a draft is not verified, it is compared with the tokens that the following steps choose.
      * `pending` is this draft, and n_compared is the number of its tokens that were right so
      * far. */
     struct draft pending;
     uint32_t n_compared;
     struct draft verified; /* the draft of the current step; n 0: none */
-    struct mask *masks;    /* [DRAFT_MAX]: masks of drafted tokens' rows; NULL: no grammar */
+    /* After a rejected draft, the state of RECURRENT groups is that before the draft. The next step
+     * computes the n_replay tokens in the text after this state again, and verifies no draft. */
+    uint32_t n_replay;
+    struct mask *masks; /* [DRAFT_MAX]: masks of the rows after drafted tokens; NULL: no
+                           grammar */
     uint32_t n_accepted, n_rejected; /* drafted tokens so far */
 };
 

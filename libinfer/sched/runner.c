@@ -43,7 +43,8 @@ int runner_new(struct backend **backend, const struct runner_params *params,
             err_set(reterr, ENOMEM, "out of memory");
         return k;
     }
-    r->backend = STEAL(*backend);
+    r->shares_backend = params->shares_backend;
+    r->backend = params->shares_backend ? *backend : STEAL(*backend);
     *ret_runner = STEAL(r);
     return 0;
 }
@@ -55,7 +56,8 @@ struct runner *runner_free(struct runner *r)
     if (r->plan)
         r->backend->ops->plan_free(r->backend, r->plan);
     r->pool = kv_pool_free(r->pool);
-    r->backend = backend_free(r->backend);
+    if (!r->shares_backend)
+        backend_free(r->backend);
     free(r->logits);
     free(r->tops);
     free(r);

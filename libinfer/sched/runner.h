@@ -14,6 +14,7 @@
 #include "kv/pool.h"
 
 struct runner_params {
+    bool shares_backend;       /* the backend belongs to another runner, which outlives this one */
     const struct graph *graph; /* NULL only with the null device */
     struct kv_layout layout;
     struct plan_limits limits;
@@ -21,7 +22,8 @@ struct runner_params {
 };
 
 struct runner {
-    struct backend *backend; /* owned */
+    struct backend *backend; /* owned, unless shares_backend is set */
+    bool shares_backend;
     struct plan *plan;
     struct kv_pool *pool;
     float *logits; /* [limits.max_logits, n_vocab] */
@@ -32,8 +34,9 @@ struct runner {
     uint32_t n_vocab;
 };
 
-/* Creates a runner, which takes ownership of *@backend. Returns 0, or -EOPNOTSUPP or -ENOMEM with
- * the reason in @reterr; then the caller keeps *@backend. */
+/* Creates a runner, which takes ownership of *@backend, unless @params says that it shares the
+ * backend; one thread at a time may use all runners of a backend. Returns 0, or -EOPNOTSUPP or
+ * -ENOMEM with the reason in @reterr; then the caller keeps *@backend. */
 int runner_new(struct backend **backend, const struct runner_params *params,
                struct runner **ret_runner, struct inf_err *reterr);
 struct runner *runner_free(struct runner *r);

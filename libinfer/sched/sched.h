@@ -54,6 +54,7 @@ struct step_part {
                                    log-probabilities of the prompt, then the row of the last
                                    token, then the rows of the drafted tokens */
     uint32_t n_prompt_logits;
+    uint32_t n_replay;   /* first rows, computed again (struct seq_draft) */
     uint32_t n_draft;    /* drafted tokens, which stand in seq->tokens after the text */
     uint32_t n_picked;   /* number of chosen tokens: one after the last token, and one after each
                             accepted drafted token, but none after the end of the text; 0: the part
@@ -75,12 +76,10 @@ struct step {
     struct inf_top_logprob *top; /* [max_logits, SAMPLE_MAX_TOP] */
     uint32_t *logit_parts;       /* [max_logits]: the part that each row of logits belongs to */
     uint32_t n_parts, n_logits;
-    _Atomic uint32_t next_logit; /* the row that a thread takes next, while threads process the rows
-                                    of logits */
-    uint32_t n_prompt_rows, n_decode_rows; /* n_decode_rows: without rows of drafts */
-    uint32_t n_draft_rows;
-    uint32_t n_single; /* sequences with one row left, for batch_pace_note() */
-    uint64_t usec;
+    _Atomic uint32_t next_logit; /* the row of logits that a thread takes next */
+    uint32_t n_prompt_rows, n_decode_rows, n_draft_rows, n_replay_rows;
+    uint32_t n_single;         /* sequences with one row left, for batch_pace_note() */
+    uint64_t usec, draft_usec; /* draft_usec: the part in which a draft model computed */
 };
 
 /* State of the recovery from a lost device. All members except pause_usec are zero until a device
@@ -190,6 +189,9 @@ DEFINE_CLEANUP(struct sched *, sched_free);
  * itself sets the callback `news` of the parameters. @first_tok_s is the assumed speed of prompts
  * until it is measured. Returns 0, -EOPNOTSUPP if the device cannot export blocks, or -ENOMEM. */
 int sched_add_tier(struct sched *s, const struct tier_params *params, double first_tok_s);
+/* Adds a draft model, for kinds of speculation that use one, before the thread starts. Takes
+ * ownership of *@runner. -ENOMEM; then the caller keeps *@runner. */
+int sched_add_drafter(struct sched *s, struct runner **runner);
 int sched_start(struct sched *s);
 
 /* Like inf_engine_submit(). Asserts that the request is valid. Returns 0, INF_ENGINE_FULL, -ENOMEM,

@@ -37,9 +37,13 @@ int speculation_new(enum speculation_kind kind, uint32_t max_draft, uint32_t max
     x->drafts = NEW(struct draft, max_seqs);
     x->offers = NEW(struct draft_offer, max_seqs);
     x->n_taken = NEW(uint32_t, max_seqs);
-    if (!x->drafts || !x->offers || !x->n_taken)
+    x->mixed = NEW(struct draft_offer, max_seqs);
+    x->n_mixed = NEW(uint32_t, max_seqs);
+    x->behind = NEW(struct seq *, max_seqs);
+    if (!x->drafts || !x->offers || !x->n_taken || !x->mixed || !x->n_mixed || !x->behind)
         r = -ENOMEM;
-    if (r == 0 && kind == SPECULATION_SUFFIX)
+    x->looks_up = kind != SPECULATION_MODEL;
+    if (r == 0 && (kind == SPECULATION_SUFFIX || kind == SPECULATION_AUTO))
         r = draft_memory_new(&x->memory);
     if (r < 0) {
         speculation_free(x);
@@ -54,9 +58,13 @@ struct speculation *speculation_free(struct speculation *x)
     if (!x)
         return NULL;
     draft_memory_free(x->memory);
+    drafter_free(x->drafter);
     free(x->drafts);
     free(x->offers);
     free(x->n_taken);
+    free(x->mixed);
+    free(x->n_mixed);
+    free(x->behind);
     free(x);
     return NULL;
 }
@@ -76,8 +84,11 @@ void sched_start_draft(struct sched *s, struct seq *seq)
         if (!d->masks)
             return;
     }
-    if (suffix_new(n_own, &d->own) < 0)
+    d->wanted = true;
+    if (s->speculation->looks_up && suffix_new(n_own, &d->own) < 0)
         d->own = NULL;
+    if (s->speculation->drafter)
+        drafter_start(s->speculation->drafter, seq);
 }
 
 /* Returns the key of the sequence's answers, or NULL if answers are not remembered. */
@@ -154,10 +165,7 @@ static bool ends_draft(const struct sched *s, const struct request *req, int32_t
     return false;
 }
 
-/* If the engine itself will write the next tokens, makes them the draft. Otherwise shortens the
- * draft before the first position at which the engine writes a token, or at which a token ends the
- * text. */
-static void fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft)
+void sched_fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft)
 {
     const struct channel *c = &seq->req->channel;
     struct channel_state state = seq->channel;
@@ -180,35 +188,46 @@ static void fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, 
     draft->n = i;
 }
 
-/* Drafts at most as many tokens as the request and the length of the text allow. */
-static void make_draft(struct sched *s, struct seq *seq, struct draft *ret_draft)
+uint32_t sched_draft_limit(const struct sched *s, const struct seq *seq)
 {
-    const uint32_t room = seq->req->max_total - seq->n_tokens - 1;
-    const uint32_t n = MIN(MIN(s->speculation->max_draft, seq->req->max_draft), room);
+    const uint32_t block_tokens = kv_pool_block_tokens(s->runner->pool);
+    uint32_t room = seq->req->max_total - seq->n_tokens - 1;
 
-    *ret_draft = (struct draft){0};
-    if (!seq->draft.own || seq->state != SEQ_RUNNING)
-        return;
-    take_text(seq);
-    if (n == 0)
-        return;
-    draft_repeated(s, seq, n, ret_draft);
-    fit_draft(s, seq, n, ret_draft);
+    if (!seq->draft.wanted || seq->draft.n_replay > 0 || seq->state != SEQ_RUNNING)
+        return 0;
+    /* A snapshot (marks.c) needs a step that ends at the border. */
+    if (s->marks.has_snapshots && seq->names)
+        room = MIN(room, DIV_UP(seq->n_tokens, block_tokens) * block_tokens - seq->n_tokens);
+    return MIN(MIN(s->speculation->max_draft, seq->req->max_draft), room);
 }
 
-/* Fills in the chances of the draft's tokens. */
-static void make_offer(const struct sched *s, const struct seq *seq, const struct draft *draft,
-                       struct draft_offer *ret_offer)
+/* Looks for a draft in texts. */
+static void make_draft(struct sched *s, struct seq *seq, struct draft *ret_draft)
+{
+    const uint32_t n = sched_draft_limit(s, seq);
+
+    *ret_draft = (struct draft){0};
+    if (seq->draft.own)
+        take_text(seq);
+    if (n == 0)
+        return;
+    if (seq->draft.own)
+        draft_repeated(s, seq, n, ret_draft);
+    sched_fit_draft(s, seq, n, ret_draft);
+}
+
+void sched_make_offer(const struct sched *s, const struct seq *seq, uint32_t i_class, uint32_t n,
+                      struct draft_offer *ret_offer)
 {
     const struct request *req = seq->req;
     float before = 1;
 
-    ret_offer->n = draft->n;
-    draft_rates_chances(&s->speculation->rates, &seq->draft.rates, draft->i_class, draft->n,
-                        ret_offer->chances);
-    /* Tokens that the engine will write are certain, so the request's limits for guesses do not
-     * apply. */
-    if (draft->i_class == DRAFT_FORCED)
+    ret_offer->n = n;
+    ret_offer->by_model = i_class > DRAFT_FORCED;
+    draft_rates_chances(&s->speculation->rates, &seq->draft.rates[i_class > DRAFT_FORCED], i_class,
+                        n, ret_offer->chances);
+    /* Tokens that the engine will write are certain, whatever the request says about guesses. */
+    if (i_class == DRAFT_FORCED)
         return;
     for (uint32_t i = 0; i < ret_offer->n; i++) {
         if (ret_offer->chances[i] < req->min_chance * before)
@@ -256,6 +275,10 @@ static uint32_t add_draft(struct sched *s, struct seq *seq, const struct draft *
     struct seq_draft *d = &seq->draft;
 
     n = open_rows(seq, fork_masks(s, seq, draft->tokens, n));
+    if (n > 0 && s->marks.has_snapshots && kv_table_save(&seq->table) == KV_FULL) {
+        kv_table_truncate(&seq->table, seq->n_tokens);
+        n = 0;
+    }
     d->verified = *draft;
     d->verified.n = n;
     for (uint32_t i = 0; i < n; i++)
@@ -273,7 +296,8 @@ static uint32_t add_draft(struct sched *s, struct seq *seq, const struct draft *
 static bool step_only_decodes(const struct step *step)
 {
     for (uint32_t i = 0; i < step->n_ready; i++)
-        if (step->rows[i] != 1 || seq_n_left(step->ready[i]) != 1 ||
+        if (step->rows[i] != 1 + step->ready[i]->draft.n_replay ||
+            seq_n_left(step->ready[i]) != step->rows[i] ||
             step->ready[i]->n_kv < step->ready[i]->req->n_prompt)
             return false;
     return true;
@@ -285,20 +309,29 @@ void sched_draft(struct sched *s)
     struct step *step = &s->step;
     const struct plan_limits *limits = &s->runner->limits;
     const uint32_t max_rows = MAX(runner_max_rows(s->runner), step->n_ready);
+    uint32_t max_extra;
+    double gain;
 
     step->n_draft_rows = 0;
-    if (!x || s->marks.has_snapshots || !step_only_decodes(step) ||
-        (!x->ignores_cost && step->n_ready > DRAFT_MAX_SEQS))
+    step->draft_usec = 0;
+    if (!x || !step_only_decodes(step) || (!x->ignores_cost && step->n_ready > DRAFT_MAX_SEQS))
         return;
     for (uint32_t i = 0; i < step->n_ready; i++) {
         make_draft(s, step->ready[i], &x->drafts[i]);
-        make_offer(s, step->ready[i], &x->drafts[i], &x->offers[i]);
+        sched_make_offer(s, step->ready[i], x->drafts[i].i_class, x->drafts[i].n, &x->offers[i]);
     }
-    draft_cost_choose(x->ignores_cost ? NULL : &x->cost, x->offers, step->n_ready,
-                      MIN(max_rows, limits->max_logits) - step->n_ready, x->n_taken);
+    max_extra =
+        MIN(max_rows - MIN(step->n_replay_rows, max_rows - step->n_ready), limits->max_logits) -
+        step->n_ready;
+    draft_cost_choose(x->ignores_cost ? NULL : &x->cost, x->offers, step->n_ready, max_extra,
+                      x->n_taken, &gain);
+    if (x->drafter)
+        sched_draft_by_model(s, max_extra, gain);
     for (uint32_t i = 0; i < step->n_ready; i++) {
-        step->rows[i] += add_draft(s, step->ready[i], &x->drafts[i], x->n_taken[i]);
-        step->n_draft_rows += step->rows[i] - 1;
+        const uint32_t n = add_draft(s, step->ready[i], &x->drafts[i], x->n_taken[i]);
+
+        step->rows[i] += n;
+        step->n_draft_rows += n;
     }
 }
 
@@ -310,6 +343,7 @@ void sched_end_step_draft(struct sched *s, struct seq *seq)
         seq->draft.masks[i].matcher = grammar_matcher_free(seq->draft.masks[i].matcher);
     if (!s->speculation || seq->draft.verified.n == 0)
         return;
+    kv_table_drop_saved(&seq->table);
     kv_table_truncate(&seq->table, MAX(seq->n_kv, MIN(seq->n_tokens, seq->table.n_tokens)));
     seq->draft.verified.n = 0;
 }
@@ -331,15 +365,37 @@ void sched_count_drafts(struct sched *s)
     }
 }
 
+/* Returns the counts of a sequence for drafts of a class. */
+static struct draft_own_rates *own_rates(struct seq_draft *d, uint32_t i_class)
+{
+    return &d->rates[i_class > DRAFT_FORCED];
+}
+
 /* Compares a token that the step chose with the draft that was not verified. */
 static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
 {
     struct seq_draft *d = &seq->draft;
     const bool hit = d->pending.tokens[d->n_compared] == token;
 
-    draft_rates_note(&s->speculation->rates, &d->rates, d->pending.i_class, d->n_compared, hit);
+    draft_rates_note(&s->speculation->rates, own_rates(d, d->pending.i_class), d->pending.i_class,
+                     d->n_compared, hit);
     if (!hit || ++d->n_compared == d->pending.n)
         d->pending.n = 0;
+}
+
+void sched_keep_rows(const struct step_part *part)
+{
+    struct seq *seq = part->seq;
+    const bool rejected = part->n_draft > 0 && part->n_picked <= part->n_draft;
+    const uint32_t n_rows = part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;
+
+    if (!rejected || !kv_table_has_saved(&seq->table)) {
+        seq->n_kv += n_rows;
+        seq->draft.n_replay -= part->n_replay;
+        return;
+    }
+    kv_table_restore(&seq->table);
+    seq->draft.n_replay = n_rows;
 }
 
 void sched_note_draft(struct sched *s, struct step_part *part)
@@ -355,7 +411,8 @@ void sched_note_draft(struct sched *s, struct step_part *part)
     if (part->n_draft == 0)
         return;
     for (uint32_t i = 0; i < MIN(part->n_picked, part->n_draft); i++)
-        draft_rates_note(&s->speculation->rates, &d->rates, d->verified.i_class, i, i < n_accepted);
+        draft_rates_note(&s->speculation->rates, own_rates(d, d->verified.i_class),
+                         d->verified.i_class, i, i < n_accepted);
     d->n_accepted += n_accepted;
     d->n_rejected += part->n_draft - n_accepted;
     part->n_accepted = n_accepted;
@@ -376,7 +433,12 @@ void sched_drop_picks(struct step_part *part, uint32_t n_used)
 void sched_note_draft_time(struct sched *s)
 {
     const struct step *step = &s->step;
+    struct speculation *x = s->speculation;
 
-    if (s->speculation && step->n_prompt_rows == 0 && step->n_single == step->n_ready)
-        draft_cost_note(&s->speculation->cost, step->n_ready, step->n_draft_rows, step->usec);
+    if (!x || step->n_prompt_rows > 0 || step->n_single != step->n_ready)
+        return;
+    draft_cost_note(&x->cost, step->n_ready, step->n_draft_rows + step->n_replay_rows,
+                    step->usec - step->draft_usec);
+    if (x->drafter)
+        sched_earn_probes(s);
 }

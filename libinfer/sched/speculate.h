@@ -23,6 +23,7 @@
 #include "draft/cost.h"
 #include "draft/memory.h"
 #include "draft/rates.h"
+#include "sched/drafter.h"
 
 struct draft;
 struct sched;
@@ -33,18 +34,29 @@ enum speculation_kind {
     SPECULATION_OFF,
     SPECULATION_NGRAM,  /* drafts tokens that followed the same tokens earlier in this text */
     SPECULATION_SUFFIX, /* also tokens that followed them in recent answers of the key */
+    SPECULATION_MODEL,  /* drafts what a draft model chooses */
+    SPECULATION_AUTO,   /* like SPECULATION_SUFFIX, or like SPECULATION_MODEL if a draft model was
+                           added, whichever promises more */
 };
 
 struct speculation {
     uint32_t max_draft;
     bool ignores_cost;           /* steps verify all drafts, whatever they cost */
+    bool looks_up;               /* tokens are looked up in texts */
     struct draft_memory *memory; /* NULL: answers are not remembered */
+    struct drafter *drafter;     /* owned; NULL: there is no draft model */
+    double credit_usec;          /* how long the draft model may compute for drafts that are only
+                                    compared */
+    uint32_t i_probe;            /* the sequence of the next such draft */
     struct draft_rates rates;
     struct draft_cost cost;
     /* [max_seqs]: the sequences of the current step */
     struct draft *drafts;
     struct draft_offer *offers;
     uint32_t *n_taken;
+    struct draft_offer *mixed; /* for each sequence the offer of the draft model, if it is better */
+    uint32_t *n_mixed;
+    struct seq **behind;
 };
 
 /* Creates the state of speculation for @max_seqs sequences. -ENOMEM. */
@@ -63,6 +75,9 @@ void sched_draft(struct sched *s);
 /* Removes the rejected drafted tokens of a step from the KV cache. Called after the accepted tokens
  * were counted, or after a failure. */
 void sched_end_step_draft(struct sched *s, struct seq *seq);
+/* Records how many tokens of the sequence are computed after the step. If a token was rejected, the
+ * state of RECURRENT groups goes back. */
+void sched_keep_rows(const struct step_part *part);
 /* Records which drafted tokens of a part were accepted. */
 void sched_note_draft(struct sched *s, struct step_part *part);
 /* Corrects the counts of a part: its text has ended after the first @n_used tokens that were
@@ -72,3 +87,20 @@ void sched_drop_picks(struct step_part *part, uint32_t n_used);
 void sched_count_drafts(struct sched *s);
 /* Records the time of a step. */
 void sched_note_draft_time(struct sched *s);
+
+/* These functions are for speculate.c and model-draft.c. */
+/* Returns how many tokens a draft of the sequence may have, according to the request and the length
+ * of the text; 0: none. */
+uint32_t sched_draft_limit(const struct sched *s, const struct seq *seq);
+/* Drafts the tokens that the engine will write, @n at most, or shortens a draft so that it has none
+ * of them and no token that ends the text. */
+void sched_fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft);
+/* Fills in what a draft of @n tokens of the class @i_class promises. */
+void sched_make_offer(const struct sched *s, const struct seq *seq, uint32_t i_class, uint32_t n,
+                      struct draft_offer *ret_offer);
+/* model-draft.c: lets the draft model draft where it promises more than the drafts that were looked
+ * up. These promise @gain times the tokens per second of plain steps. Changes the drafts of the
+ * step and n_taken. */
+void sched_draft_by_model(struct sched *s, uint32_t max_extra, double gain);
+/* Counts the time of a step towards that of drafts that are only compared. */
+void sched_earn_probes(struct sched *s);

@@ -75,18 +75,29 @@ static void plan_rows(struct sched *s)
         .max_logits = s->runner->limits.max_logits,
     };
 
-    step->n_single = 0;
+    step->n_single = step->n_replay_rows = 0;
     for (uint32_t i = 0; i < step->n_ready; i++) {
+        const uint32_t n_replay = step->ready[i]->draft.n_replay;
+
+        step->n_replay_rows += n_replay;
         step->wants[i] = (struct batch_want){
-            .n_left = seq_n_left(step->ready[i]),
+            .n_left = seq_n_left(step->ready[i]) - n_replay,
             .n_logits = seq_n_prompt_logits(step->ready[i]),
             .n_max = sched_max_rows(s, step->ready[i]),
         };
         step->n_single += step->wants[i].n_left == 1;
     }
+    limits.max_rows -= MIN(step->n_replay_rows, limits.max_rows - step->n_ready);
     limits.chunk =
         batch_pace_chunk(&s->pace, step->n_single, step->n_ready - step->n_single, limits.max_rows);
     batch_plan(step->wants, step->n_ready, &limits, s->turn++, step->rows);
+    for (uint32_t i = 0, left = s->runner->limits.max_rows - limits.max_rows; i < step->n_ready;
+         i++) {
+        const uint32_t n = MIN(step->ready[i]->draft.n_replay, left);
+
+        step->rows[i] += n;
+        left -= n;
+    }
     /* A step has fewer rows of a prompt if there are too few free WINDOW blocks. */
     for (uint32_t i = 0; s->marks.has_windows && i < step->n_ready; i++)
         step->rows[i] = kv_table_open(&step->ready[i]->table, step->ready[i]->n_kv, step->rows[i]);
@@ -116,7 +127,8 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
                      uint32_t n_prompt_logits)
 {
     const uint32_t i = batch->n_seqs++, i_row = batch->n_rows, n_left = seq_n_left(seq);
-    const bool decodes = n_left == 1 && seq->n_kv >= seq->req->n_prompt;
+    const uint32_t n_replay = seq->draft.n_replay;
+    const bool decodes = n_left == 1 + n_replay && seq->n_kv >= seq->req->n_prompt;
     const bool samples = n_rows >= n_left;
     struct step_part *part = &step->parts[i];
 
@@ -126,6 +138,7 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
         .n_rows = n_rows,
         .i_logit = batch->n_logits,
         .n_prompt_logits = MIN(n_prompt_logits, n_rows),
+        .n_replay = MIN(n_replay, n_rows),
         .n_draft = samples ? n_rows - n_left : 0,
     };
     step->seqs[i] = kv_table_part(&seq->table, i_row, seq->n_kv, n_rows);
@@ -141,7 +154,8 @@ static void put_rows(struct step *step, struct batch *batch, struct seq *seq, ui
     for (uint32_t k = 0; k < part->n_logits; k++)
         step->logit_parts[part->i_logit + k] = i;
     batch->n_rows += n_rows;
-    *(decodes ? &step->n_decode_rows : &step->n_prompt_rows) += n_rows - part->n_draft;
+    *(decodes ? &step->n_decode_rows : &step->n_prompt_rows) +=
+        n_rows - part->n_draft - part->n_replay;
 }
 
 /* Returns how many tokens a part chooses if all its drafted tokens are accepted. */
@@ -412,7 +426,7 @@ static void count_rows(struct sched *s)
         struct step_part *part = &s->step.parts[i];
         struct prompt_logprobs *plp = &part->seq->req->plp;
 
-        part->seq->n_kv += part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;
+        sched_keep_rows(part);
         sched_note_draft(s, part);
         seq_note_kv(part->seq, true);
         sched_name_blocks(s, part->seq);
@@ -467,8 +481,8 @@ int sched_step(struct sched *s)
     touch_memory(step);
     step->usec = clock_usec() - begin;
     sched_note_draft_time(s);
-    if (step->n_draft_rows == 0)
+    if (step->n_draft_rows == 0 && step->n_replay_rows == 0)
         batch_pace_note(&s->pace, step->n_single, batch.n_rows - step->n_single,
-                        s->runner->limits.max_rows, step->usec);
+                        s->runner->limits.max_rows, step->usec - step->draft_usec);
     return 0;
 }

@@ -115,10 +115,29 @@ static uint64_t device_budget(const struct chat *chat)
  * those of the weights that one token reads. */
 static uint64_t weights_bytes(const struct resident *resident, bool all)
 {
-    const struct inf_model_info *info = inf_model_info(resident->model);
-    const uint64_t n = all || !info->n_bytes_token ? info->n_bytes : info->n_bytes_token;
+    const struct inf_model *const models[] = {resident->model, chat_resident_of(resident)->draft};
+    uint64_t sum = MEMORY_SPARE;
 
-    return MIN(n, MEMORY_MAX) + MEMORY_SPARE;
+    for (size_t i = 0; i < ARRAY_SIZE(models) && models[i]; i++) {
+        const struct inf_model_info *info = inf_model_info(models[i]);
+
+        sum += MIN(all || !info->n_bytes_token ? info->n_bytes : info->n_bytes_token, MEMORY_MAX);
+    }
+    return sum;
+}
+
+/* Adds what the keys and values of the draft model take. If they cannot have the number format of
+ * the model's, they have the usual one. */
+static void add_draft(struct chat_resident *own, const char *kv_type)
+{
+    struct inf_kv_size size;
+
+    if (!own->draft || (inf_model_kv_size(own->draft, kv_type, &size, NULL) < 0 &&
+                        inf_model_kv_size(own->draft, NULL, &size, NULL) < 0))
+        return;
+    own->kv.per_token += size.per_token;
+    own->kv.windows += size.windows;
+    own->kv.recurrent += size.recurrent;
 }
 
 int chat_resident_measure(struct resident *resident, struct inf_err *reterr)
@@ -128,14 +147,14 @@ int chat_resident_measure(struct resident *resident, struct inf_err *reterr)
     const uint64_t weights = weights_bytes(resident, true);
     const uint64_t device = resident->pool->device_budget;
     uint64_t least;
-    int r = inf_model_kv_size(resident->model,
-                              own->kv_type ? own->kv_type : chat_resident_kv_type(resident),
-                              &own->kv, reterr);
+    const char *kv_type = own->kv_type ? own->kv_type : chat_resident_kv_type(resident);
+    int r = inf_model_kv_size(resident->model, kv_type, &own->kv, reterr);
 
     if (r < 0) {
         own->kv_wrong = r == -EOPNOTSUPP && own->kv_type;
         return r;
     }
+    add_draft(own, kv_type);
     own->kv_want =
         config->chat.kv_memory ? MIN(config->chat.kv_memory, MEMORY_MAX) : best_kv(resident);
     least = weights_bytes(resident, false) +

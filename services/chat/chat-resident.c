@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "chat/chat.h"
 #include "chat/generation.h"
 #include "common/config/config.h"
+#include "common/models/models.h"
 #include "common/service/log.h"
 #include "common/service/service.h"
 #include "common/wire/cache-client.h"
@@ -22,6 +24,50 @@
 static const struct chat *chat_of(const struct resident *resident)
 {
     return resident->pool->data;
+}
+
+/* Returns whether the configured kind of drafts uses a draft model. */
+static bool resident_uses_draft(const struct resident *resident)
+{
+    const char *kind = chat_of(resident)->host.config->speculative.kind;
+
+    return strcmp(kind, "model") == 0 || strcmp(kind, "auto") == 0;
+}
+
+/* Finds the draft model in the list of models. -ENOMEM. */
+static int resident_find_draft(struct resident *resident)
+{
+    struct chat_resident *own = chat_resident_of(resident);
+    struct model_host *host = resident->pool->data;
+    const struct models *models = resident_uses_draft(resident) ? model_host_models(host) : NULL;
+    const struct models_entry *entry =
+        models ? models_find_drafter(models, host->config, &resident->settings) : NULL;
+
+    /* A model that is configured to draft for all models does not draft for itself. */
+    if (!entry || strcmp(entry->path, resident->path) == 0)
+        return 0;
+    own->draft_name = strdup(entry->name);
+    own->draft_path = strdup(entry->path);
+    return own->draft_name && own->draft_path ? 0 : -ENOMEM;
+}
+
+/* Opens the draft model. If this fails, the model is used without it: drafts change no text. */
+static void resident_open_draft(struct resident *resident)
+{
+    struct chat_resident *own = chat_resident_of(resident);
+    const struct inf_model_params params = {.path = own->draft_path};
+    struct inf_err err;
+    int r;
+
+    if (!own->draft_path || own->draft)
+        return;
+    r = inf_model_open(&params, &own->draft, &err);
+    if (r == 0)
+        r = inf_model_can_draft(own->draft, resident->model, &err);
+    if (r == 0)
+        return;
+    snprintf(own->draft_error, sizeof(own->draft_error), "%s", err.text);
+    own->draft = inf_model_unref(own->draft);
 }
 
 static int resident_init(struct resident *resident, const void *key)
@@ -37,6 +83,8 @@ static int resident_init(struct resident *resident, const void *key)
     snprintf(own->fingerprint, sizeof(own->fingerprint), "b%010llx",
              (unsigned long long)(hash & 0xffffffffffu));
     grammar_cache_init(&own->grammars, &limits);
+    if (resident_find_draft(resident) < 0)
+        return -ENOMEM;
     if (!key || strcmp(key, "any") == 0)
         return 0;
     own->kv_type = strdup(key);
@@ -45,7 +93,20 @@ static int resident_init(struct resident *resident, const void *key)
 
 static int resident_suits(struct resident *resident, struct inf_err *reterr)
 {
-    return inf_model_suits(resident->model, INF_USE_GENERATE, reterr);
+    const int r = inf_model_suits(resident->model, INF_USE_GENERATE, reterr);
+
+    if (r == 0)
+        resident_open_draft(resident);
+    return r;
+}
+
+/* Returns the kind of drafts: the configured one, unless it needs a draft model and there is
+ * none. */
+static const char *resident_draft_kind(const struct resident *resident)
+{
+    const char *kind = chat_of(resident)->host.config->speculative.kind;
+
+    return strcmp(kind, "model") == 0 && !chat_resident_of(resident)->draft ? "none" : kind;
 }
 
 static int resident_open(struct resident *resident, struct inf_err *reterr)
@@ -69,7 +130,8 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .max_queue = config->chat.max_queue,
         .max_batch_tokens = config->chat.max_batch_tokens,
         .kv_bytes = chat_resident_kv_bytes(resident),
-        .draft_kind = config->speculative.kind,
+        .draft_kind = resident_draft_kind(resident),
+        .draft_model = own->draft,
         .max_draft = config->speculative.max_tokens,
         .no_prefix_cache = !config->chat.prefix_cache,
     };
@@ -88,6 +150,9 @@ static void resident_close(struct resident *resident)
     inf_engine_free(own->engine);
     grammar_cache_done(&own->grammars);
     cache_client_free(own->tier);
+    inf_model_unref(own->draft);
+    free(own->draft_name);
+    free(own->draft_path);
     free(own->kv_type);
 }
 
@@ -105,6 +170,28 @@ static void resident_on_events(struct resident *resident)
         generation_on_event(event.user, &event);
 }
 
+/* Logs which model drafts, or why none does although one is named. */
+static void resident_tell_draft(const struct resident *resident)
+{
+    const struct chat_resident *own = chat_resident_of(resident);
+    const struct config *config = chat_of(resident)->host.config;
+    const char *name =
+        resident->settings.drafter ? resident->settings.drafter : config->speculative.model;
+
+    if (own->draft)
+        log_info("%s is computed with drafts of %s", resident->name, own->draft_name);
+    else if (own->draft_error[0])
+        log_warn("%s is computed without drafts of %s: %s", resident->name, own->draft_name,
+                 own->draft_error);
+    else if (name && !resident_uses_draft(resident) && resident->settings.drafter)
+        log_warn("%s is computed without drafts of %s: speculative.kind is %s", resident->name,
+                 name, config->speculative.kind);
+    else if (name && resident_uses_draft(resident) && !own->draft_path &&
+             strcasecmp(name, resident->name) != 0)
+        log_warn("%s is computed without drafts of %s: no such model is installed", resident->name,
+                 name);
+}
+
 static void resident_loaded(const struct resident *resident)
 {
     const struct inf_engine *engine = chat_resident_of(resident)->engine;
@@ -115,9 +202,7 @@ static void resident_loaded(const struct resident *resident)
               inf_engine_device(engine), inf_model_info(resident->model)->dtype_text,
               inf_engine_n_ctx(engine), n_threads, n_threads == 1 ? "" : "s",
               inf_engine_isa(engine));
-    if (resident->settings.drafter)
-        log_warn("%s is computed without its drafter %s: this version uses no drafters",
-                 resident->name, resident->settings.drafter);
+    resident_tell_draft(resident);
 }
 
 static int bad_kv_type(struct problem *problem, const char *why)

@@ -17,6 +17,11 @@ struct chat_resident {
                               letter */
     struct inf_tier *tier; /* connection to the cache service (tier 2 of the KV cache, on disk);
                               freed after the engine; NULL: none */
+    char *draft_name, *draft_path; /* the draft model that the manifest or the configuration names;
+                                      NULL: none, or it is not installed */
+    struct inf_model *draft;       /* NULL: nothing is drafted by a model */
+    char draft_error[INF_ERR_BYTES]; /* why the draft model is not used; "": it is used, or there
+                                        is none */
     struct inf_engine *engine;
     struct grammar_cache grammars;
     struct inf_kv_size kv;        /* memory of the keys and values of a conversation */

@@ -3,12 +3,13 @@
 them."""
 import json
 import shutil
+import subprocess
 import urllib.error
 import urllib.request
 
 import pytest
 
-from conftest import ROOT, Suite, check_log
+from conftest import BUILD, DATA, ROOT, Suite, check_log
 
 openai = pytest.importorskip("openai")
 
@@ -81,3 +82,73 @@ def test_a_request_limits_drafts(tmp_path):
         status, text = post(suite, {**body, "speculative." + name: bad})
         assert status == 400 and "speculative." + name in text
     check_log(suite.close())
+
+
+def start_with_model(path, extra="", kind="model"):
+    shutil.copy(GUIDE, path / "guide.gguf")
+    shutil.copy(GUIDE, path / "small.gguf")
+    suite = Suite(path, chat="  context: 512\n%sspeculative:\n  kind: %s\n  model: small\n"
+                  % (extra, kind))
+    client = openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)
+
+    def complete(model="guide", **body):
+        return client.completions.create(model=model, prompt=PROMPT, max_tokens=64, **body)
+    return suite, complete
+
+
+@pytest.mark.parametrize("kind", ["model", "auto"])
+def test_a_draft_model_changes_no_answer(tmp_path, kind):
+    plain, complete = start(tmp_path, "none")
+    expected = [result(complete(**case)) for case in CASES]
+    check_log(plain.close())
+
+    fast, complete = start_with_model(tmp_path, kind=kind)
+    accepted = 0
+    for _ in range(3):
+        for case, want in zip(CASES, expected):
+            answer = complete(**case)
+            assert result(answer) == want, case
+            accepted += answer.usage.completion_tokens_details.accepted_prediction_tokens
+    # The draft model is the model itself; as a model of its own it drafts nothing.
+    assert result(complete(model="small", **CASES[0])) == expected[0]
+    log = fast.close()
+    check_log(log)
+    assert accepted > 0
+    assert "guide is computed with drafts of small" in log
+    assert "small is computed" not in log
+
+
+def test_a_draft_model_with_other_tokens_is_not_used(tmp_path):
+    other = DATA / "models/stories260K/stories260K.gguf"
+    if not other.exists():
+        pytest.skip("there is no model with another vocabulary")
+    shutil.copy(other, tmp_path / "small.gguf")
+    shutil.copy(GUIDE, tmp_path / "guide.gguf")
+    suite = Suite(tmp_path, chat="  context: 512\nspeculative:\n  kind: model\n  model: small\n")
+    status, text = post(suite, {"model": "guide", "prompt": PROMPT, "n_predict": 8})
+    assert status == 200, text
+    log = suite.close()
+    assert "guide is computed without drafts of small: " in log
+    run = subprocess.run([BUILD / "services/cli/sconce", "run", GUIDE, "hello", "--draft", other],
+                         capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1 and "both must have the same vocabulary" in run.stderr
+
+
+def test_run_and_manifests_take_draft_models(tmp_path):
+    shutil.copy(GUIDE, tmp_path / "small.gguf")
+    shutil.copy(GUIDE, tmp_path / "big.gguf")
+    (tmp_path / "pair.yaml").write_text("path: big.gguf\ndrafter: small\n")
+
+    def run(*args):
+        return subprocess.run([BUILD / "services/cli/sconce", "run", *args, PROMPT, "-n", "64", "-v",
+                               "--temperature", "0", "--models", tmp_path],
+                              capture_output=True, text=True, timeout=60)
+    plain = run("big")
+    for args in (["big", "--draft", "small"], ["pair", "--draft-kind", "model"]):
+        fast = run(*args)
+        assert fast.returncode == 0, fast.stderr
+        assert fast.stdout == plain.stdout
+        assert "drafted tokens accepted" in fast.stderr
+    assert "drafted" not in run("pair").stderr
+    bad = run("small", "--draft-kind", "model")
+    assert bad.returncode == 1 and "need a draft model" in bad.stderr

@@ -332,11 +332,12 @@ def main():
     p.add_argument("--layers", type=int, metavar="N", help="number of layers, if not the shape's")
     p.add_argument("--vocab", type=int, metavar="N",
                    help="size of the vocabulary, if not the shape's")
+    p.add_argument("--untied", action="store_true", help="give the head weights of its own")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--tokenizer", metavar="DIR", help="take the vocabulary of this directory")
     p.add_argument("out")
     args = p.parse_args()
-    shape = SHAPES[args.shape].smaller(args.layers, args.vocab)
+    shape = SHAPES[args.shape].smaller(args.layers, args.vocab, args.untied)
     Model(args.shape, shape, args.preset, args.seed, args.tokenizer).write(args.out)
 
 

@@ -37,10 +37,12 @@ class Shape:
     per_layer: int = 0
     k_is_v: bool = False
 
-    def smaller(self, n_layers, vocab):
-        """Returns this shape with other numbers of layers and of tokens, where they are given."""
+    def smaller(self, n_layers, vocab, untied=False):
+        """Returns this shape with other numbers of layers and of tokens, where they are given, and
+        with a head of its own if @untied is set."""
         n = n_layers or self.n_layers
         return dataclasses.replace(self, n_layers=n, vocab=vocab or self.vocab,
+                                   tied=self.tied and not untied,
                                    shared_kv=self.shared_kv * n // self.n_layers)
 
     def is_full(self, i):

@@ -65,20 +65,23 @@ struct inf_engine_params {
                           default is at least enough for one sequence. The cache is never larger
                           than the device can hold */
     bool no_prefix_cache; /* do not keep the KV blocks of requests for later requests */
-    /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h).
-     * Guesses do not change the text, except on GPUs (docs/vulkan.md). "ngram": the tokens that
-     * followed the same tokens earlier in the prompt and the text; "suffix": also those in recent
-     * answers of the same tenant and salt; "auto": the engine chooses, and guesses nothing if the
-     * model has recurrent state; "none" or NULL: no guesses */
+    /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h). On
+     * the CPU the text stays the same. "ngram": as they followed the same tokens in the prompt and
+     * the text; "suffix": also in recent answers of the same tenant and salt; "model": as
+     * draft_model chooses; "auto": whichever of the two gains more; "none"; NULL: "model" if there
+     * is a draft_model, else "none" */
     const char *draft_kind;
-    uint32_t max_draft;     /* limit of the drafted tokens of a sequence in one step; 0: 16 */
+    uint32_t max_draft; /* limit of the drafted tokens of a sequence in one step; 0: 16 */
+    /* A smaller model with the same vocabulary, of which the engine takes its own reference; its
+     * keys and values are part of kv_bytes. NULL: none */
+    struct inf_model *draft_model;
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
                                engine; NULL: none */
     const char *tier_model; /* name of the model in the tier; NULL: "" */
 };
 
 #define INF_NO_DRAFT  UINT32_MAX /* a value of n_draft: nothing is drafted */
-#define INF_DRAFT_MAX 16         /* limit of the drafted tokens of a sequence in one step */
+#define INF_DRAFT_MAX 16         /* limit of max_draft */
 
 struct inf_stop {
     const char *text;
@@ -234,19 +237,16 @@ struct inf_engine_stats {
     struct inf_histogram next_token_seconds;  /* from one token of a choice to the next */
     struct inf_histogram step_tokens;         /* tokens that a step computes */
     struct inf_histogram step_seqs;           /* sequences that a step computes */
-    uint64_t n_drafts, n_drafted, n_draft_accepted; /* drafts that were verified; their tokens; the
-                                                       tokens that became text */
+    uint64_t n_drafts, n_drafted, n_draft_accepted; /* n_drafted: the tokens of verified drafts */
     /* By position i in a draft: how often tokens 0 … i - 1, and tokens 0 … i, were accepted. */
     uint64_t draft_tried[INF_DRAFT_MAX], draft_accepted[INF_DRAFT_MAX];
     /* Statistics of the tier */
     bool has_tier;                             /* a tier was given, and the device supports it */
     uint64_t n_tier_loaded, tier_loaded_bytes; /* valid blocks that were loaded from the tier */
     uint64_t n_tier_kept, tier_kept_bytes;     /* blocks that were stored in the tier */
-    uint64_t n_tier_bad;                       /* blocks that the tier returned with invalid bytes,
-                                                  so they were computed instead */
-    uint64_t n_tier_refused;                   /* times that a load was not tried because
-                                                  computing seemed faster */
-    uint64_t n_tier_failed;                    /* calls of the tier's functions that failed */
+    uint64_t n_tier_bad;     /* loaded blocks with invalid bytes, which were computed instead */
+    uint64_t n_tier_refused; /* loads that were not tried because computing seemed faster */
+    uint64_t n_tier_failed;  /* calls of the tier's functions that failed */
 };
 
 /* Creates an engine and starts its thread. Returns 0; -EOPNOTSUPP: the device or instruction set is

@@ -45,7 +45,7 @@ class inf_engine_params(Structure):
                 ("isa", c_char_p), ("n_threads", c_uint32), ("n_ctx", c_uint32),
                 ("max_seqs", c_uint32), ("max_queue", c_uint32), ("max_batch_tokens", c_uint32),
                 ("kv_type", c_char_p), ("kv_bytes", c_uint64), ("no_prefix_cache", c_bool),
-                ("draft_kind", c_char_p), ("max_draft", c_uint32),
+                ("draft_kind", c_char_p), ("max_draft", c_uint32), ("draft_model", c_void_p),
                 ("tier", c_void_p), ("tier_model", c_char_p)]
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sconce bench --draft: measures how much drafts speed up generation (infer/engine.h)
+ * sconce bench --draft, --draft-kind: measures how much faster texts are with drafts
+ * (infer/engine.h)
  *
  * Two engines for the same model, one without and one with drafts, continue the same prompts, which
  * are parts of a text. In each round both engines run, one after the other. The engine that runs
@@ -85,6 +86,7 @@ static int open_engines(struct draft_bench *b)
             .max_seqs = p->n_streams,
             .draft_kind = k ? p->kind : "none",
             .max_draft = p->max_draft,
+            .draft_model = k ? p->draft_model : NULL,
         };
 
         if (inf_engine_new(&engine, &b->engines[k], &err) < 0)
@@ -257,7 +259,7 @@ int bench_drafts(const struct draft_bench_params *params)
     if (params->n_streams > MAX_STREAMS)
         return cli_usage("bench", "more than %u streams", MAX_STREAMS);
     if (params->n_prompt == 0 || params->n_generate < 2)
-        return cli_usage("bench", "--draft needs -p of at least 1 and -n of at least 2");
+        return cli_usage("bench", "drafts need -p of at least 1 and -n of at least 2");
     b.ratios = calloc(params->n_repeat, sizeof(double));
     for (unsigned k = 0; k < 2; k++)
         b.speeds[k] = calloc(params->n_repeat, sizeof(double));

@@ -9,6 +9,7 @@
 
 struct draft_bench_params {
     struct inf_model *model;
+    struct inf_model *draft_model;                  /* NULL: none */
     const char *device, *cache_dir, *isa, *kv_type; /* as in inf_engine_params */
     uint32_t n_threads;
     const char *kind;   /* as draft_kind in inf_engine_params */

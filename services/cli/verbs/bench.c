@@ -27,10 +27,11 @@ static const char help[] =
     "  -t, --threads N      compute threads (default: all available CPUs)\n"
     "  -r, --repeat N       runs of each measurement, after a warm-up run (default: 5)\n"
     "  -b, --batch N        maximum tokens of one step (default: 512)\n"
-    "  --draft KIND         compare texts with drafts (none, auto, ngram, suffix) and without\n"
-    "  --text FILE          needed by --draft: the prompts are parts of this text\n"
-    "  --temperature X      with --draft: as in `sconce run` (default: 0)\n"
-    "  --max-draft N        drafted tokens in one step (default with --draft: 16)\n"
+    "  --draft-kind KIND    compare texts with drafts (auto, ngram, suffix, model) and without\n"
+    "  --draft MODEL        the same with a smaller model, which drafts (kind: model)\n"
+    "  --text FILE          with drafts: the prompts are parts of this text\n"
+    "  --temperature X      with drafts: as in `sconce run` (default: 0)\n"
+    "  --max-draft N        drafted tokens in one step (default: 16)\n"
     "  --accept X           decode with --max-draft drafted tokens in each step, each of which\n"
     "                       is accepted with this probability\n"
     "  --streams N          answers generated at the same time (default: 1)\n" CLI_DEVICE_HELP
@@ -54,6 +55,7 @@ struct bench {
     const char *name;        /* name of the model; NULL: none */
     const char *device_name; /* NULL: not given */
     struct cli_device device;
+    const char *draft_name; /* name of the draft model; NULL: none */
     struct draft_bench_params draft;
     bool json, saves;
 };
@@ -203,11 +205,14 @@ static bool bench_draft_option(struct bench *b, int c, const char *arg)
         return bench_number("--max-draft", arg, &b->draft.max_draft);
     if (c == 'G')
         b->draft.kind = arg;
+    if (c == 'F')
+        b->draft_name = arg;
     if (c == 'T')
         b->draft.file = arg;
     if (c == 'G' && !draft_kind_valid(arg))
-        return cli_usage("bench", "--draft must be " DRAFT_KIND_RULE ", not \"%s\"", arg), false;
-    if (c == 'G' || c == 'T')
+        return cli_usage("bench", "--draft-kind must be " DRAFT_KIND_RULE ", not \"%s\"", arg),
+               false;
+    if (c == 'G' || c == 'F' || c == 'T')
         return true;
     if (!cli_real(arg, 0, c == 'A' ? 1 : 100, &x))
         return cli_usage("bench", "%s is out of range", arg), false;
@@ -229,7 +234,8 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         {"repeat", required_argument, NULL, 'r'},
         {"batch", required_argument, NULL, 'b'},
         {"streams", required_argument, NULL, 'S'},
-        {"draft", required_argument, NULL, 'G'},
+        {"draft-kind", required_argument, NULL, 'G'},
+        {"draft", required_argument, NULL, 'F'},
         {"text", required_argument, NULL, 'T'},
         {"temperature", required_argument, NULL, 'E'},
         {"max-draft", required_argument, NULL, 'M'},
@@ -266,7 +272,7 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
             ok &= bench_number("-b, --batch", optarg, &p->n_batch);
         else if (c == 'S')
             ok &= bench_number("--streams", optarg, &p->n_streams);
-        else if (c == 'G' || c == 'T' || c == 'E' || c == 'M' || c == 'A')
+        else if (c == 'G' || c == 'F' || c == 'T' || c == 'E' || c == 'M' || c == 'A')
             ok &= bench_draft_option(b, c, optarg);
         else if (c == 'D')
             b->device_name = optarg;
@@ -291,8 +297,10 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         return CLI_USAGE;
     if (!b->name && optind + 1 == argc)
         b->name = argv[optind++];
+    if (b->draft_name && !b->draft.kind)
+        b->draft.kind = "model";
     if (!b->draft.kind != !b->draft.file)
-        return cli_usage("bench", "--draft and --text need each other");
+        return cli_usage("bench", "drafts (--draft, --draft-kind) and --text need each other");
     if (b->params.accept > 0 && !b->draft.max_draft)
         return cli_usage("bench", "--accept needs --max-draft");
     if (b->draft.max_draft > INF_DRAFT_MAX)
@@ -308,12 +316,21 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
 }
 
 /* Measures texts with and without drafts. */
-static int bench_measure_drafts(struct bench *b, struct inf_model *model)
+static int bench_measure_drafts(struct bench *b, const struct cli_models *m,
+                                struct inf_model *model)
 {
+    _cleanup_(inf_model_unrefp) struct inf_model *draft = NULL;
     const struct inf_bench_params *p = &b->params;
     struct draft_bench_params *d = &b->draft;
 
+    if (b->draft_name) {
+        const int r = cli_open_model("bench", m, b->draft_name, false, &draft);
+
+        if (r != CLI_OK)
+            return r;
+    }
     d->model = model;
+    d->draft_model = draft;
     d->device = b->device.name;
     d->cache_dir = b->device.cache_dir;
     d->isa = p->isa;
@@ -402,7 +419,7 @@ int verb_bench(int argc, char **argv)
     if (r == CLI_OK && b.name)
         r = cli_open_model("bench", &m, b.name, false, &model);
     if (r == CLI_OK)
-        r = b.draft.kind && model ? bench_measure_drafts(&b, model) : bench_measure(&b, model);
+        r = b.draft.kind && model ? bench_measure_drafts(&b, &m, model) : bench_measure(&b, model);
     cli_device_done(&b.device);
     return r;
 }

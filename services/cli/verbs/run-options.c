@@ -27,8 +27,10 @@ const char run_help[] =
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
     "                       fp8, or K:V (default: auto)\n"
-    "  --draft-kind KIND    how tokens are guessed and verified together, which makes answers\n"
-    "                       faster: none, auto, ngram or suffix (default: none)\n"
+    "  --draft MODEL        a smaller model with the same vocabulary that guesses tokens, which\n"
+    "                       MODEL verifies together: faster, and the answer is the same\n"
+    "  --draft-kind KIND    how tokens are guessed: none, auto, ngram, suffix or model\n"
+    "                       (default: model with --draft, else none)\n"
     "  --template NAME      chat template: a file, or one of alpaca, chatml, gemma, llama2,\n"
     "                       llama3, mistral, phi3, vicuna, zephyr (default: the model's own)\n"
     "  --session NAME       save the conversation under this name, after each answer\n"
@@ -101,6 +103,9 @@ static bool take_option(struct run *run, int c, const char *arg)
     case 'G':
         run->params.engine.draft_kind = arg;
         return draft_kind_valid(arg);
+    case 'f':
+        run->draft = arg;
+        return true;
     case 'F':
         run->template = arg;
         return true;
@@ -141,6 +146,7 @@ static const struct option options[] = {
     CLI_DEVICE_OPTION,
     {"isa", required_argument, NULL, 'i'},
     {"kv-type", required_argument, NULL, 'K'},
+    {"draft", required_argument, NULL, 'f'},
     {"draft-kind", required_argument, NULL, 'G'},
     {"template", required_argument, NULL, 'F'},
     {"session", required_argument, NULL, 'N'},

@@ -318,16 +318,26 @@ static int run_open(struct run *run, const char *model_name, struct inf_model **
     run->params.stops = run->settings.stops;
     if (template && template_load(template, &text, &err) < 0)
         return cli_error("run", "%s", err.text);
-    if (run->settings.drafter && run->verbose)
-        fprintf(stderr, "[without the drafter %s: this version uses no drafters]\n",
-                run->settings.drafter);
     return cli_open_chat_model("run", &run->models, model_name, text, ret_model);
+}
+
+/* Opens the draft model, which the command line names, or else the manifest. The manifest's is used
+ * only if the kind of drafts is one for which a model drafts. */
+static int run_open_draft(struct run *run, struct inf_model **ret_draft)
+{
+    const char *kind = run->params.engine.draft_kind;
+    const bool is_wanted = kind && (strcmp(kind, "model") == 0 || strcmp(kind, "auto") == 0);
+    const char *name = run->draft ? run->draft : is_wanted ? run->settings.drafter : NULL;
+
+    *ret_draft = NULL;
+    return name ? cli_open_model("run", &run->models, name, false, ret_draft) : CLI_OK;
 }
 
 static int run_start(struct run *run, const char *model_name, const char *prompt_arg)
 {
     _cleanup_(config_freep) struct config *config = NULL;
     _cleanup_(inf_model_unrefp) struct inf_model *model = NULL;
+    _cleanup_(inf_model_unrefp) struct inf_model *draft = NULL;
     _cleanup_(cli_tier_freep) struct inf_tier *tier = NULL;
     _cleanup_(conversation_freep) struct conversation *c = NULL;
     _cleanup_free_ char *text = NULL;
@@ -340,12 +350,14 @@ static int run_start(struct run *run, const char *model_name, const char *prompt
     if ((r = cli_open_device("run", run->device_name, &run->device)) != CLI_OK ||
         (r = cli_config("run", &run->models, &config)) != CLI_OK ||
         (r = run_open(run, model_name, &model)) != CLI_OK ||
+        (r = run_open_draft(run, &draft)) != CLI_OK ||
         (r = check_template(run, model_name, model)) != CLI_OK ||
         (r = run_set_sampling(run, model_name, model)) != CLI_OK ||
         (r = run_describe(run, model_name, model)) != CLI_OK)
         return r;
     tier = cli_tier_new(config);
     run->params.model = model;
+    run->params.engine.draft_model = draft;
     run->params.engine.device = run->device.name;
     run->params.engine.cache_dir = run->device.cache_dir;
     run->params.engine.tier = tier;

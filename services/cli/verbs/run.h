@@ -13,6 +13,7 @@ struct run {
     struct cli_models models;
     struct conversation_params params;
     const char *device_name;        /* NULL: not given */
+    const char *draft;              /* name of the draft model; NULL: not given */
     const char *template;           /* a built-in chat template or a file; NULL: not given */
     struct arena arena;             /* owns the texts of `settings` */
     struct model_settings settings; /* of the model's manifest */

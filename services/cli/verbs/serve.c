@@ -21,6 +21,7 @@
 #include "cli/suite/supervisor.h"
 #include "cli/verbs/run-pull.h"
 #include "common/config/config.h"
+#include "common/config/draft-kind.h"
 #include "common/config/key-file.h"
 #include "common/config/service-table.h"
 #include "common/models/models.h"
@@ -38,9 +39,11 @@ static const char help[] =
     "  --port N             the same as --listen 127.0.0.1:N\n"
     "  --model MODEL        serve only this model: a name, a path, or OWNER/REPO of the hub\n"
     "  -y, --yes            fetch that model if it is not installed\n"
-    "  --ollama             also listen on " SERVE_OLLAMA ", where clients expect Ollama\n"
-    "  --runtime-dir DIR    directory for the services' sockets (default:\n"
-    "                       $XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
+    "  --draft MODEL        a smaller model with the same vocabulary guesses tokens\n"
+    "  --draft-kind KIND    how tokens are guessed: none, auto, ngram, suffix or model\n"
+    "  --ollama             also listens on " SERVE_OLLAMA ", where clients expect Ollama\n"
+    "  --runtime-dir DIR    directory for the services' sockets "
+    "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;
 
 enum {
     SERVE_MAX_LISTEN = SUPERVISOR_MAX_SOCKETS - 2, /* without the unix socket and --ollama */
@@ -54,8 +57,9 @@ struct part {
 
 struct serve {
     struct cli_models models;
-    const char *device; /* NULL: from the configuration */
-    const char *model;  /* as it was given; NULL: all models are served */
+    const char *device;             /* NULL: from the configuration */
+    const char *draft, *draft_kind; /* NULL: from the configuration */
+    const char *model;              /* as it was given; NULL: all models are served */
     bool yes;
     char *only;   /* the name of `model` */
     char own[32]; /* directory of the manifest, if `model` was given as a path; "": none */
@@ -240,7 +244,7 @@ static void add_sockets(struct serve *s, struct part *part, const struct service
 static void fill_args(struct serve *s, bool open)
 {
     /* A service has at most SUPERVISOR_MAX_ARGS arguments, so further directories are left out. */
-    const size_t n_dirs = MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 6);
+    const size_t n_dirs = MIN(s->models.n_dirs, (size_t)SUPERVISOR_MAX_ARGS / 2 - 8);
 
     for (size_t i = 0; i < N_SERVICES; i++)
         snprintf(s->socket_options[i], sizeof(s->socket_options[i]), "--%s-socket",
@@ -268,6 +272,10 @@ static void fill_args(struct serve *s, bool open)
             add_option(part, "--tcp-access", "open");
         if (s->device && row->options & SERVICE_OPTION_DEVICE)
             add_option(part, "--device", s->device);
+        if (s->draft && row->options & SERVICE_OPTION_DEVICE)
+            add_option(part, "--draft", s->draft);
+        if (s->draft_kind && row->options & SERVICE_OPTION_DEVICE)
+            add_option(part, "--draft-kind", s->draft_kind);
         if (s->only && row->options & SERVICE_OPTION_MODELS)
             add_option(part, "--model", s->only);
         for (size_t k = 0; row->options & SERVICE_OPTION_MODELS && k < n_dirs; k++)
@@ -426,10 +434,13 @@ static int serve_run(struct serve *s, const char *runtime_dir)
         r = cli_config("serve", &s->models, &config);
     if (r != CLI_OK)
         return r;
-    if (s->only && config_set_only_model(config, s->only) < 0)
+    if (config_set_draft(config, s->draft, s->draft_kind) < 0 ||
+        (s->only && config_set_only_model(config, s->only) < 0))
         return cli_error("serve", "out of memory");
     if (models_scan(config, &models) < 0 || key_list_load(&keys, &err) < 0)
         return cli_error("serve", "%s", err.text);
+    if (s->draft && !models_find_drafter(models, config, &(struct model_settings){0}))
+        return cli_tell_no_model("serve", s->draft, config, models);
     r = find_programs(s);
     if (r != CLI_OK)
         return r;
@@ -503,6 +514,8 @@ int verb_serve(int argc, char **argv)
         {"ollama", no_argument, NULL, 'O'},
         {"port", required_argument, NULL, 'p'},
         {"model", required_argument, NULL, 'm'},
+        {"draft", required_argument, NULL, 'f'},
+        {"draft-kind", required_argument, NULL, 'G'},
         {"yes", no_argument, NULL, 'y'},
         CLI_DEVICE_OPTION,
         {"help", no_argument, NULL, 'h'},
@@ -526,6 +539,10 @@ int verb_serve(int argc, char **argv)
             s.ollama = true;
         else if (c == 'm')
             s.model = optarg;
+        else if (c == 'f')
+            s.draft = optarg;
+        else if (c == 'G')
+            s.draft_kind = optarg;
         else if (c == 'y')
             s.yes = true;
         else if (c == 'D')
@@ -537,6 +554,8 @@ int verb_serve(int argc, char **argv)
     }
     if (optind < argc)
         return cli_usage("serve", "unexpected argument \"%s\"", argv[optind]);
+    if (s.draft_kind && !draft_kind_valid(s.draft_kind))
+        return cli_usage("serve", "--draft-kind must be " DRAFT_KIND_RULE);
     if (s.device) {
         const int r = check_device(s.device);
 

@@ -141,6 +141,7 @@ const struct config_key config_keys[] = {
     {"chat", "idle_timeout", KEY_USEC, AT(chat.idle_timeout_usec), 0, ANY_USEC},
     {"chat", "request_timeout", KEY_USEC, AT(chat.request_timeout_usec), 0, ANY_USEC},
     {"speculative", "kind", KEY_STRING, AT(speculative.kind), 0, 0, 0, NULL, check_draft_kind},
+    {"speculative", "model", KEY_STRING, AT(speculative.model), 0, 0, 0},
     {"speculative", "max_tokens", KEY_U32, AT(speculative.max_tokens), 0, 1, INF_DRAFT_MAX},
     {"sampling", "seed", KEY_U32, AT(seed), 0, 0, UINT32_MAX},
     {"sampling", "temperature_last", KEY_CHOICE, AT(temperature_last), 0, 0, 0, last_choices},

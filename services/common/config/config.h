@@ -107,6 +107,7 @@ struct config {
 
     struct {
         char *kind;          /* see inf_engine_params.draft_kind; "none" */
+        char *model;         /* name of the draft model of all models; NULL: those of manifests */
         uint32_t max_tokens; /* of one draft; 16 */
     } speculative;
 
@@ -218,6 +219,9 @@ DEFINE_CLEANUP(struct config *, config_free);
 /* Sets chat.device to a copy of @name. -ENOMEM. */
 int config_set_device(struct config *config, const char *name);
 /* Offers only the model @name, which then is the default as well. -ENOMEM. */
+/* Sets the draft model and the kind of drafts (inf_engine_params.draft_kind); NULL: unchanged. If
+ * only a model is given, it drafts. -ENOMEM. */
+int config_set_draft(struct config *config, const char *model, const char *kind);
 int config_set_only_model(struct config *config, const char *name);
 /* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);

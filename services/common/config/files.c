@@ -146,6 +146,27 @@ int config_set_device(struct config *config, const char *name)
     return 0;
 }
 
+int config_set_draft(struct config *config, const char *model, const char *kind)
+{
+    char *model_copy = model ? strdup(model) : NULL;
+    char *kind_copy = kind || model ? strdup(kind ? kind : "model") : NULL;
+
+    if ((model && !model_copy) || ((kind || model) && !kind_copy)) {
+        free(model_copy);
+        free(kind_copy);
+        return -ENOMEM;
+    }
+    if (model_copy) {
+        free(config->speculative.model);
+        config->speculative.model = model_copy;
+    }
+    if (kind_copy) {
+        free(config->speculative.kind);
+        config->speculative.kind = kind_copy;
+    }
+    return 0;
+}
+
 int config_set_only_model(struct config *config, const char *name)
 {
     char *only = strdup(name), *copy = strdup(name);
@@ -310,6 +331,7 @@ struct config *config_free(struct config *c)
     free(c->chat.isa);
     free(c->chat.kv_type);
     free(c->speculative.kind);
+    free(c->speculative.model);
     free(c->embed.default_model);
     free(c->embed.default_reranker);
     free(c->embed.isa);

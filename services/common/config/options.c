@@ -13,19 +13,22 @@
 #include <systemd/sd-daemon.h>
 
 #include "common/config/config.h"
+#include "common/config/draft-kind.h"
 
 #define OPTIONS_MAX_DIRS  32
 #define OPTIONS_MAX_DRAIN 86400 /* seconds */
 
 enum {
     OPTION_DEVICE = 256,
+    OPTION_DRAFT,
+    OPTION_DRAFT_KIND,
     OPTION_DRAIN,
     OPTION_TCP_ACCESS,
     OPTION_MODEL,
     OPTION_VERSION,
     OPTION_PROGRAM_SOCKET,
     OPTION_SOCKETS, /* the option --NAME-socket has this value plus the enum service_id of NAME */
-    OPTIONS_MAX = N_SERVICES + 9,
+    OPTIONS_MAX = N_SERVICES + 11,
 };
 
 /* The options of one service, for getopt_long(). */
@@ -52,8 +55,11 @@ static void options_know_service(struct options_known *known, const struct servi
         options_know(known, "models", required_argument, 'm');
         options_know(known, "model", required_argument, OPTION_MODEL);
     }
-    if (row->options & SERVICE_OPTION_DEVICE)
+    if (row->options & SERVICE_OPTION_DEVICE) {
         options_know(known, "device", required_argument, OPTION_DEVICE);
+        options_know(known, "draft", required_argument, OPTION_DRAFT);
+        options_know(known, "draft-kind", required_argument, OPTION_DRAFT_KIND);
+    }
     if (row->options & SERVICE_OPTION_TCP_ACCESS)
         options_know(known, "tcp-access", required_argument, OPTION_TCP_ACCESS);
     if (row->starts) {
@@ -79,7 +85,10 @@ static void options_help(const struct service_row *row)
         printf("  --models DIR          look for models here first; may be given more than once\n"
                "  --model NAME          offer only this model\n");
     if (row->options & SERVICE_OPTION_DEVICE)
-        printf("  --device NAME         instead of %s.device of the configuration\n", row->name);
+        printf("  --device NAME         instead of %s.device of the configuration\n"
+               "  --draft NAME          instead of speculative.model\n"
+               "  --draft-kind KIND     instead of speculative.kind\n",
+               row->name);
     for (unsigned i = 0; i < N_SERVICES; i++) {
         if (service_row_connects(row, i))
             printf("  --%s-socket PATH%*swhere the %s service listens\n", service_rows[i].name,
@@ -123,8 +132,8 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
     const struct service_row *row = service_row_find(service);
     struct options_known known;
     struct options o = {.drain_timeout_usec = 30 * 1000000u};
-    const char *file = NULL, *device = NULL, *model = NULL, *tcp_access = NULL,
-               *dirs[OPTIONS_MAX_DIRS];
+    const char *file = NULL, *device = NULL, *model = NULL, *tcp_access = NULL, *draft = NULL,
+               *draft_kind = NULL, *dirs[OPTIONS_MAX_DIRS];
     struct inf_err err = {};
     size_t n_dirs = 0;
     int c;
@@ -145,6 +154,15 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         case OPTION_DEVICE:
             device = optarg;
             break;
+        case OPTION_DRAFT:
+            draft = optarg;
+            break;
+        case OPTION_DRAFT_KIND:
+            draft_kind = optarg;
+            if (draft_kind_valid(optarg))
+                break;
+            fprintf(stderr, "sconce-%s: --draft-kind is " DRAFT_KIND_RULE "\n", service);
+            return 2;
         case OPTION_MODEL:
             model = optarg;
             break;
@@ -193,6 +211,7 @@ int options_read(const char *service, int argc, char **argv, struct options *ret
         o.config->gateway.tcp_access =
             strcmp(tcp_access, "open") == 0 ? CONFIG_TCP_OPEN : CONFIG_TCP_KEY;
     if ((device && config_set_device(o.config, device) < 0) ||
+        config_set_draft(o.config, draft, draft_kind) < 0 ||
         (model && config_set_only_model(o.config, model) < 0)) {
         options_done(&o);
         return 1;

@@ -4,18 +4,27 @@
 /*
  * Reads manifests, small YAML files that describe a model.
  *
- * path: qwen3-0.6b-q4_k_m.gguf  # a file or directory, relative to the manifest's directory name:
- * small                   # default: see below aliases: [gpt-4o] matryoshka: true              #
- * its vectors may be shortened sampling:                     # defaults of its sampling parameters
- * (sampling.h) temperature: 0.6 stop: ["USER:"]               # texts that end an answer, besides
- * those of a request context: 16384                # tokens of a conversation kv_type: q8_0
- * # number format of keys and values template: chatml              # a built-in template
- * (templates.h), or a file beside this one keep_alive: 30min             # how long it stays in
- * memory after its last use pinned: true                  # it stays until it is unloaded by
- * command drafter: tiny                 # a name, which this version does not use adapters: [legal]
- * # names, which this version does not use source: hf:org/repo           # where the model came
- * from revision: 1f0c…               # the revision of the source licence: apache-2.0 files:
- * # what `sconce verify` compares - name: qwen3-0.6b-q4_k_m.gguf size: 396705472 sha256: 9ab1…
+ *     path: qwen3-0.6b-q4_k_m.gguf  # a file or directory, relative to the manifest's directory
+ *     name: small                   # default: see below
+ *     aliases: [gpt-4o]
+ *     matryoshka: true              # its vectors may be shortened
+ *     sampling:                     # defaults of its sampling parameters (sampling.h)
+ *       temperature: 0.6
+ *     stop: ["USER:"]               # texts that end an answer, besides those of a request
+ *     context: 16384                # tokens of a conversation
+ *     kv_type: q8_0                 # number format of keys and values
+ *     template: chatml              # a built-in template (templates.h), or a file beside this one
+ *     keep_alive: 30min             # how long it stays in memory after its last use
+ *     pinned: true                  # it stays until it is unloaded by command
+ *     drafter: tiny                 # the name of its draft model
+ *     adapters: [legal]             # names, which this version does not use
+ *     source: hf:org/repo           # where the model came from
+ *     revision: 1f0c…               # the revision of the source
+ *     licence: apache-2.0
+ *     files:                        # what `sconce verify` compares
+ *       - name: qwen3-0.6b-q4_k_m.gguf
+ *         size: 396705472
+ *         sha256: 9ab1…
  *
  * A manifest NAME.yaml gives its model the name NAME and needs a path. A manifest with the name
  * manifest.yaml belongs to its directory: if it gives no other name or path, the model has the name

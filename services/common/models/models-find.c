@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/config/config.h"
+#include "common/models/files.h"
 #include "common/models/models.h"
 #include "core/str.h"
 #include "core/text.h"
@@ -43,6 +44,17 @@ const struct models_entry *models_find(const struct models *m, const char *name)
     if (entry || !text_ends_with_nocase(name, tag))
         return entry;
     return models_find_len(m, name, strlen(name) - (sizeof(tag) - 1));
+}
+
+const struct models_entry *models_find_drafter(const struct models *m, const struct config *config,
+                                               const struct model_settings *settings)
+{
+    const char *name = settings->drafter ? settings->drafter : config->speculative.model;
+    const struct models_entry *hidden = models_hidden_drafter(m);
+
+    if (!name)
+        return NULL;
+    return hidden ? hidden : models_find(m, name);
 }
 
 const struct models_entry *models_find_adapted(const struct models *m, const char *name)
@@ -116,4 +128,12 @@ char *models_names(const struct models *m)
 char *models_names_of(const struct models *m, enum models_task task)
 {
     return names_of(m, 1u << task);
+}
+
+int models_scan(const struct config *config, struct models **ret_models)
+{
+    _cleanup_(model_files_freep) struct model_files *files = NULL;
+    const int r = model_files_new(config, NULL, NULL, false, &files);
+
+    return r < 0 ? r : models_scan_with(config, files, ret_models);
 }

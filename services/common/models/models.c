@@ -36,6 +36,7 @@ struct models {
     size_t n, cap;
     struct models_broken *broken; /* [n_broken], sorted by path */
     size_t n_broken, broken_cap;
+    struct models_entry drafter; /* that of the only model that is offered; name NULL: none */
 };
 
 /* Struct candidate is a directory entry while it is examined. */
@@ -521,16 +522,18 @@ static int broken_compare(const void *a, const void *b)
     return strcmp(((const struct models_broken *)a)->path, ((const struct models_broken *)b)->path);
 }
 
-/* Removes all models but the one that @name finds; NULL: none is removed. */
-static void models_keep_only(struct models *m, const char *name)
+/* If only one model is offered, removes all others, but remembers its draft model. */
+static void models_keep_only(struct models *m, const struct config *config)
 {
+    const char *name = config->only_model;
     const struct models_entry *only = name ? models_find(m, name) : NULL;
+    const struct models_entry *d = only ? models_find_drafter(m, config, &only->settings) : NULL;
 
-    if (!name)
-        return;
+    if (d)
+        m->drafter = *d;
     if (only)
         m->entries[0] = *only;
-    m->n = only ? 1 : 0;
+    m->n = only ? 1 : name ? 0 : m->n;
 }
 
 int models_scan_with(const struct config *config, struct model_files *files,
@@ -551,19 +554,11 @@ int models_scan_with(const struct config *config, struct model_files *files,
     }
     if (m->n > 0)
         qsort(m->entries, m->n, sizeof(*m->entries), entry_compare);
-    models_keep_only(m, config->only_model);
+    models_keep_only(m, config);
     if (m->n_broken > 0)
         qsort(m->broken, m->n_broken, sizeof(*m->broken), broken_compare);
     *ret_models = STEAL(m);
     return 0;
-}
-
-int models_scan(const struct config *config, struct models **ret_models)
-{
-    _cleanup_(model_files_freep) struct model_files *files = NULL;
-    const int r = model_files_new(config, NULL, NULL, false, &files);
-
-    return r < 0 ? r : models_scan_with(config, files, ret_models);
 }
 
 struct models *models_free(struct models *m)
@@ -575,6 +570,11 @@ struct models *models_free(struct models *m)
     free(m->broken);
     free(m);
     return NULL;
+}
+
+const struct models_entry *models_hidden_drafter(const struct models *m)
+{
+    return m->drafter.name ? &m->drafter : NULL;
 }
 
 size_t models_count(const struct models *m)

@@ -87,6 +87,13 @@ const struct models_entry *models_find(const struct models *m, const char *name)
 /* Returns the model that @name, "MODEL:ADAPTER", means if its manifest names this adapter; else
  * NULL. */
 const struct models_entry *models_find_adapted(const struct models *m, const char *name);
+/* Returns the draft model of the only model that is offered to clients; NULL: there is none, or all
+ * models are offered. */
+const struct models_entry *models_hidden_drafter(const struct models *m);
+/* Returns the draft model that the manifest of a model names, or else the configuration; NULL: none
+ * is named, or it is not installed. It is found even if it is not offered to clients. */
+const struct models_entry *models_find_drafter(const struct models *m, const struct config *config,
+                                               const struct model_settings *settings);
 /* Returns the model for requests that name none: the configured default, else the only installed
  * model for chat, else NULL. */
 const struct models_entry *models_default(const struct models *m, const struct config *config);

@@ -2,8 +2,8 @@
 /*
  * Tests with tiny models of each family that a text does not depend, bit for bit, on how an engine
  * computes it: alone or in a batch with other texts, whatever the sizes of its steps, after it was
- * preempted, as one of several choices, and continued from blocks and snapshots of an earlier
- * request. The tests run on the CPU or on $SCONCE_DEVICE.
+ * preempted, as one of several choices, continued from blocks and snapshots of an earlier request,
+ * and with drafts, which on the CPU change no bit. The tests run on the CPU or on $SCONCE_DEVICE.
  */
 #include "lib/device.h"
 
@@ -51,6 +51,8 @@ struct way {
     bool tight;   /* the KV cache has N_TIGHT blocks */
     bool again;   /* all prompts were sent before */
     bool choices;
+    const char *draft_kind; /* NULL: none */
+    const char *draft_name; /* name of the draft model; NULL: the model itself */
 };
 
 static const struct way ways[] = {
@@ -61,6 +63,11 @@ static const struct way ways[] = {
     {"after preemption, with a cache", 2, 8, 128, .tight = true},
     {"from snapshots", 2, 4, 512, .again = true},
     {"as choices", 1, 16, 50, .choices = true},
+    {"with drafts", 2, 16, 100, .draft_kind = "suffix", .company = true, .again = true},
+    {"with drafts that are right", 2, 16, 100, .draft_kind = "model", .company = true},
+    {"with drafts of a hybrid", 2, 16, 100, .draft_kind = "auto", .draft_name = "qwen3_5",
+     .company = true},
+    {"with drafts after preemption", 2, 8, 128, .draft_kind = "model", .tight = true},
 };
 
 /* Makes request @i. Requests from N_ASKED on are company. */
@@ -130,27 +137,49 @@ static void ask_all(struct inf_engine *engine, const struct way *way, struct ans
     }
 }
 
+static struct inf_model *open_model(const char *name)
+{
+    struct inf_model_params params = {0};
+    struct inf_model *model;
+    struct inf_err err;
+    char sub[64];
+
+    snprintf(sub, sizeof(sub), "models/%s", name);
+    params.path = test_golden(sub);
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    return model;
+}
+
 /* Opens an engine. Its KV cache has the default size if @kv_bytes is 0. */
 static struct inf_engine *open_engine(struct inf_model *model, const struct test_target *on,
                                       const struct way *way, uint64_t kv_bytes)
 {
-    const struct inf_engine_params params = {.model = model,
-                                             .device = on->device,
-                                             .isa = on->isa,
-                                             .n_threads = way->n_threads,
-                                             .n_ctx = N_CTX,
-                                             .max_seqs = way->max_seqs,
-                                             .max_batch_tokens = way->max_rows,
-                                             .no_prefix_cache = way->no_cache,
-                                             .kv_bytes = kv_bytes};
+    const bool drafts = way->draft_kind && strcmp(way->draft_kind, "suffix") != 0;
+    struct inf_model *draft = NULL;
+    struct inf_engine_params params = {.model = model,
+                                       .device = on->device,
+                                       .isa = on->isa,
+                                       .n_threads = way->n_threads,
+                                       .n_ctx = N_CTX,
+                                       .max_seqs = way->max_seqs,
+                                       .max_batch_tokens = way->max_rows,
+                                       .no_prefix_cache = way->no_cache,
+                                       .draft_kind = way->draft_kind,
+                                       .kv_bytes = kv_bytes};
     struct inf_engine *engine;
     struct inf_err err;
     int r;
 
+    if (drafts)
+        draft = way->draft_name ? open_model(way->draft_name) : inf_model_ref(model);
+    params.draft_model = draft;
     r = inf_engine_new(&params, &engine, &err);
+    inf_model_unref(draft);
     if (r == -EINVAL && kv_bytes > 0)
         return NULL;
     ASSERT_OK_ERR(r, err);
+    if (way->draft_kind)
+        engine->sched->speculation->ignores_cost = true;
     return engine;
 }
 
@@ -188,9 +217,13 @@ static void check_way(struct inf_engine *engine, const struct way *way,
     inf_engine_stats(engine, &stats);
     for (uint32_t i = 0; i < N_ASKED; i++) {
         n_prompt += n_prompts[i];
-        if (way->again)
+        if (way->again && !way->company)
             assert_int_equal(answers[i].choices[0].n_cached, (n_prompts[i] - 1) / BLOCK * BLOCK);
     }
+    if (way->draft_kind)
+        assert_true(stats.n_drafted > 0 && stats.n_draft_accepted > 0);
+    if (way->draft_kind && strcmp(way->draft_kind, "model") == 0)
+        assert_int_equal(stats.n_draft_accepted, stats.n_drafted);
     if (way->tight && way->no_cache)
         assert_true(stats.n_prompt_tokens > n_prompt);
 }
@@ -230,18 +263,12 @@ static void check_model(const char *name, const struct test_target *on)
 {
     static struct answer want[N_ASKED], got[N_ASKED];
     const bool is_cpu = strcmp(on->device, "cpu") == 0;
-    struct inf_model_params params = {0};
-    struct inf_model *model;
-    struct inf_err err;
-    char sub[64];
+    struct inf_model *model = open_model(name);
 
-    snprintf(sub, sizeof(sub), "models/%s", name);
-    params.path = test_golden(sub);
-    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
     answer_all(model, on, &ways[0], want);
     for (size_t i = 1; i < ARRAY_SIZE(ways); i++) {
         /* lavapipe takes seconds for each way. */
-        if (!is_cpu && !test_drawn(4))
+        if (!is_cpu && (ways[i].draft_kind || !test_drawn(4)))
             continue;
         answer_all(model, on, &ways[i], got);
         compare(name, on, &ways[i], want, got);

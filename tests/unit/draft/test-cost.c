@@ -24,20 +24,20 @@ static void offer(uint32_t n, uint32_t k, float chance)
 static void measure(uint32_t n, uint32_t max_extra, uint64_t usec, uint64_t row_usec)
 {
     cost = (struct draft_cost){0};
-    for (uint32_t e = 0; e <= max_extra; e++)
+    for (uint32_t e = max_extra + 1; e > 0; e--)
         for (unsigned i = 0; i < 3; i++)
-            draft_cost_note(&cost, n, e, usec + e * row_usec);
+            draft_cost_note(&cost, n, e - 1, usec + (e - 1) * row_usec);
 }
 
 TEST(nothing_is_drafted_before_steps_are_measured)
 {
     cost = (struct draft_cost){0};
     offer(1, 4, 1);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
     draft_cost_note(&cost, 1, 0, 100);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
     draft_cost_note(&cost, 1, 0, 100);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 4);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 4);
 }
 
 TEST(drafts_are_as_long_as_they_pay)
@@ -46,12 +46,12 @@ TEST(drafts_are_as_long_as_they_pay)
      * drafted. */
     offer(1, 8, 0.7f);
     measure(1, 8, 1000, 0);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 8);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 8);
     measure(1, 8, 1000, 1000);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
     measure(1, 8, 1000, 200);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 3);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 2, taken), 2);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 3);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 2, taken, NULL), 2);
 }
 
 TEST(a_cliff_is_avoided)
@@ -61,7 +61,8 @@ TEST(a_cliff_is_avoided)
     for (uint32_t e = 4; e <= 8; e++)
         for (unsigned i = 0; i < 40; i++)
             draft_cost_note(&cost, 1, e, 2500);
-    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken), 3);
+    draft_cost_note(&cost, 1, 0, 1000);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 3);
 }
 
 TEST(the_best_tokens_of_all_sequences_are_drafted)
@@ -69,7 +70,7 @@ TEST(the_best_tokens_of_all_sequences_are_drafted)
     offer(3, 4, 0.2f);
     offers[1].chances[0] = offers[1].chances[1] = 0.9f;
     measure(3, 12, 1000, 150);
-    assert_int_equal(draft_cost_choose(&cost, offers, 3, 48, taken), 2);
+    assert_int_equal(draft_cost_choose(&cost, offers, 3, 48, taken, NULL), 2);
     assert_int_equal(taken[0], 0);
     assert_int_equal(taken[1], 2);
     assert_int_equal(taken[2], 0);
@@ -92,19 +93,77 @@ TEST(plain_steps_are_measured_again)
     measure(1, 4, 1000, 10);
     offer(1, 4, 0.9f);
     for (unsigned i = 0; i < 1000; i++) {
-        const uint32_t e = draft_cost_choose(&cost, offers, 1, 48, taken);
+        const uint32_t e = draft_cost_choose(&cost, offers, 1, 48, taken, NULL);
 
         n += e == 0;
         draft_cost_note(&cost, 1, e, 1000 + 10 * e);
     }
-    assert_in_range(n, 2, 6);
+    assert_in_range(n, 4, 9);
+}
+
+TEST(a_disturbed_first_measurement_is_corrected_soon)
+{
+    uint32_t n_drafted = 0;
+
+    measure(1, 4, 1000, 300);
+    cost.times[1][0].usec = 100000;
+    cost.times[1][0].n = DRAFT_MEASURE;
+    offer(1, 4, 0.1f);
+    for (unsigned i = 0; i < 1000; i++) {
+        const uint32_t e = draft_cost_choose(&cost, offers, 1, 48, taken, NULL);
+
+        n_drafted += e > 0;
+        draft_cost_note(&cost, 1, e, 1000 + 300 * e);
+    }
+    assert_in_range(n_drafted, 1, 20);
+}
+
+TEST(steps_of_a_draft_model_are_paid_for)
+{
+    double gain;
+
+    measure(1, 8, 1000, 10);
+    offer(1, 8, 0.7f);
+    offers[0].by_model = true;
+    /* A step that was not measured is assumed to be short. */
+    assert_true(draft_cost_choose(&cost, offers, 1, 48, taken, &gain) > 1);
+    assert_true(gain > 1.5);
+    draft_cost_note_model(&cost, 1, 800);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, &gain), 0);
+    assert_true(gain == 1);
+    offers[0].by_model = false;
+    assert_true(draft_cost_choose(&cost, offers, 1, 48, taken, &gain) > 4);
+    offers[0].by_model = true;
+    for (unsigned i = 0; i < 40; i++)
+        draft_cost_note_model(&cost, 1, 200);
+    assert_in_range(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 1, 4);
+    offers[0].by_model = false;
+}
+
+TEST(one_step_of_a_draft_model_serves_all_sequences)
+{
+    measure(8, 48, 1000, 10);
+    offer(8, 4, 0.5f);
+    for (unsigned i = 0; i < 8; i++)
+        offers[i].by_model = true;
+    draft_cost_note_model(&cost, 1, 300);
+    draft_cost_note_model(&cost, 8, 320);
+    assert_true(draft_cost_choose(&cost, offers, 8, 48, taken, NULL) >= 8);
+    /* For one of the sequences alone, a draft does not pay. */
+    for (unsigned i = 1; i < 8; i++)
+        offers[i].n = 0;
+    assert_int_equal(draft_cost_choose(&cost, offers, 8, 48, taken, NULL), 0);
+    assert_true(draft_cost_model_time(&cost, 4) > 300 && draft_cost_model_time(&cost, 4) < 320);
+    assert_true(draft_cost_model_time(&cost, 0) == 0);
+    for (unsigned i = 0; i < 8; i++)
+        offers[i].by_model = false;
 }
 
 TEST(too_many_sequences_draft_nothing)
 {
     offer(DRAFT_MAX_SEQS, 4, 1);
     draft_cost_note(&cost, DRAFT_MAX_SEQS + 1, 0, 1000);
-    assert_int_equal(draft_cost_choose(&cost, offers, DRAFT_MAX_SEQS, 48, taken), 0);
+    assert_int_equal(draft_cost_choose(&cost, offers, DRAFT_MAX_SEQS, 48, taken, NULL), 0);
 }
 
 TEST(chances_follow_what_was_accepted)
@@ -141,6 +200,9 @@ RUN_TESTS(cmocka_unit_test(nothing_is_drafted_before_steps_are_measured),
           cmocka_unit_test(the_best_tokens_of_all_sequences_are_drafted),
           cmocka_unit_test(unknown_times_are_interpolated),
           cmocka_unit_test(plain_steps_are_measured_again),
+          cmocka_unit_test(a_disturbed_first_measurement_is_corrected_soon),
+          cmocka_unit_test(steps_of_a_draft_model_are_paid_for),
+          cmocka_unit_test(one_step_of_a_draft_model_serves_all_sequences),
           cmocka_unit_test(too_many_sequences_draft_nothing),
           cmocka_unit_test(chances_follow_what_was_accepted),
           cmocka_unit_test(classes_are_in_order))

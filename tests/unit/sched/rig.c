@@ -84,6 +84,36 @@ static struct kv_layout make_layout(const struct rig_groups *groups, uint32_t n_
     return layout;
 }
 
+/* Adds the draft model. */
+static void add_drafter(struct rig *rig, const struct rig_params *p,
+                        const struct runner_params *target)
+{
+    struct runner_params params = *target;
+    struct backend *backend = rig->backend;
+    struct null_options null = p->null;
+    struct runner *runner;
+    struct inf_err err;
+
+    params.layout = make_layout(p->draft_groups,
+                                p->n_draft_blocks > 0
+                                    ? p->n_draft_blocks
+                                    : 2 * target->limits.max_seqs * target->limits.max_ctx / 4,
+                                target->limits.max_seqs, target->limits.max_rows);
+    params.shares_backend = p->shares_device;
+    if (p->n_draft_ctx > 0)
+        params.limits.max_ctx = p->n_draft_ctx;
+    if (!p->shares_device) {
+        ASSERT_OK(null_new(&backend));
+        null.n_vocab = params.n_vocab;
+        null.seed += 77;
+        null.lose_one_in = 0;
+        null_configure(backend, &null);
+    }
+    ASSERT_OK_ERR(runner_new(&backend, &params, &runner, &err), err);
+    ASSERT_OK(sched_add_drafter(rig->sched, &runner));
+    assert_null(runner);
+}
+
 void rig_init(struct rig *rig, const struct rig_params *p)
 {
     const uint32_t n_ctx = p->n_ctx > 0 ? p->n_ctx : 128;
@@ -122,6 +152,8 @@ void rig_init(struct rig *rig, const struct rig_params *p)
     rig->sched->loss.pause_usec = 0;
     if (rig->sched->speculation)
         rig->sched->speculation->ignores_cost = true;
+    if (p->speculation == SPECULATION_MODEL || p->speculation == SPECULATION_AUTO)
+        add_drafter(rig, p, &params);
     if (p->mark_every > 0)
         rig->sched->marks.every = p->mark_every;
     assert_null(runner);
@@ -240,6 +272,11 @@ void rig_finish(struct rig *rig, struct outcome *outcomes, uint32_t n)
     assert_null(rig->sched->live);
     assert_int_equal(kv_pool_n_free(rig->sched->runner->pool),
                      kv_pool_n_blocks(rig->sched->runner->pool));
+    if (rig->sched->speculation && rig->sched->speculation->drafter) {
+        const struct kv_pool *pool = rig->sched->speculation->drafter->runner->pool;
+
+        assert_int_equal(kv_pool_n_free(pool), kv_pool_n_blocks(pool));
+    }
 }
 
 void rig_alone(const struct null_options *null, uint32_t n_ctx, const struct inf_request *q,

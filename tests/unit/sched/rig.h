@@ -32,6 +32,11 @@ struct rig_params {
     const struct rig_groups *groups; /* NULL: one FULL group */
     uint32_t mark_every;             /* 0: as the engine chooses */
     enum speculation_kind speculation; /* drafts are verified whatever they cost */
+    /* The draft model, for kinds of speculation that use one. It has the same logits with another
+     * seed, and a device of its own, unless shares_device is set. */
+    const struct rig_groups *draft_groups; /* NULL: one FULL group */
+    uint32_t n_draft_blocks, n_draft_ctx;  /* 0: large enough */
+    bool shares_device;
 };
 
 /* The groups of state of a model. */

@@ -55,6 +55,7 @@ structs! {
         no_prefix_cache: bool,
         draft_kind: *const c_char,
         max_draft: u32,
+        draft_model: *mut c_void,
         tier: *mut c_void,
         tier_model: *const c_char,
     }

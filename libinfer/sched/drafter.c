@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs a draft model.
+ *
+ * Before a draft, drafter_follow() makes the state of the sequence a beginning of its text. Then
+ * the first step of the draft computes the tokens that are missing, and chooses the first drafted
+ * token from the last row. Each further step computes the token before. The last drafted token is
+ * not computed: whether the text has it is known only later.
+ *
+ * If the draft model has RECURRENT state (graph/state.h), the state after the text is saved before
+ * drafted tokens are computed. If one of them is rejected, this state is restored, and the accepted
+ * tokens are computed again.
+ *
+ * Blocks of windows that later rows do not see are given back when a draft begins, and not during
+ * the draft: the text may go on from any of its positions.
+ */
+#include "sched/drafter.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "core/clock.h"
+#include "draft/rates.h"
+#include "sched/request.h"
+
+static int samplers_new(struct drafter *d)
+{
+    const struct runner *runner = d->runner;
+    const uint32_t n = runner->backend->ops->n_threads(runner->backend);
+    int r;
+
+    d->samplers = NEW(struct sampler *, n);
+    if (!d->samplers)
+        return -ENOMEM;
+    for (; d->n_samplers < n; d->n_samplers++) {
+        r = sampler_new(d->n_vocab, runner->n_vocab, &d->samplers[d->n_samplers]);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_drafter)
+{
+    struct drafter *d = NEW(struct drafter, 1);
+    const struct plan_limits *limits = &(*runner)->limits;
+    int r = -ENOMEM;
+
+    if (!d)
+        return -ENOMEM;
+    d->runner = *runner;
+    d->n_vocab = MIN(n_vocab, d->runner->n_vocab);
+    d->n_ctx = limits->max_ctx;
+    d->jobs = NEW(struct draft_job, limits->max_seqs);
+    d->tokens = NEW(int32_t, limits->max_rows);
+    d->logit_rows = NEW(uint32_t, limits->max_seqs);
+    d->parts = NEW(struct batch_seq, limits->max_seqs);
+    d->i_jobs = NEW(uint32_t, limits->max_seqs);
+    if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs)
+        r = samplers_new(d);
+    if (r < 0) {
+        d->runner = NULL;
+        drafter_free(d);
+        return r;
+    }
+    *runner = NULL;
+    *ret_drafter = d;
+    return 0;
+}
+
+struct drafter *drafter_free(struct drafter *d)
+{
+    if (!d)
+        return NULL;
+    for (uint32_t i = 0; i < d->n_samplers; i++)
+        sampler_free(d->samplers[i]);
+    free(d->samplers);
+    free(d->jobs);
+    free(d->tokens);
+    free(d->logit_rows);
+    free(d->parts);
+    free(d->i_jobs);
+    runner_free(d->runner);
+    free(d);
+    return NULL;
+}
+
+void drafter_start(struct drafter *d, struct seq *seq)
+{
+    struct seq_model *m = &seq->draft.model;
+
+    m->ahead = NEW(int32_t, DRAFT_MAX);
+    if (m->ahead &&
+        kv_table_init(&m->table, d->runner->pool, MIN(seq->req->max_total, d->n_ctx)) == 0)
+        return;
+    free(m->ahead);
+    *m = (struct seq_model){0};
+}
+
+void drafter_stop(struct seq *seq)
+{
+    struct seq_model *m = &seq->draft.model;
+
+    if (m->table.pool)
+        kv_table_done(&m->table);
+    free(m->ahead);
+    *m = (struct seq_model){0};
+}
+
+void drafter_drop(struct seq *seq)
+{
+    struct seq_model *m = &seq->draft.model;
+
+    if (!m->table.pool)
+        return;
+    kv_table_truncate(&m->table, 0);
+    m->n_kv = m->n_ahead = 0;
+}
+
+/* Shares the blocks of a beginning of the text that another sequence has computed. */
+static void adopt_blocks(struct drafter *d, struct seq *seq)
+{
+    struct seq_model *m = &seq->draft.model;
+    uint32_t n;
+    const struct kv_name *names = seq_names(seq, &n);
+    uint32_t n_usable;
+
+    if (!names)
+        return;
+    n_usable = kv_pool_n_usable(d->runner->pool, names, n, seq->n_tokens - 1);
+    if (n_usable > 0 && kv_table_adopt(&m->table, names, n_usable) == 0)
+        m->n_kv = n_usable;
+}
+
+/* Names the blocks that hold accepted tokens. */
+static void name_blocks(struct seq *seq)
+{
+    struct seq_model *m = &seq->draft.model;
+    uint32_t n;
+    const struct kv_name *names = seq_names(seq, &n);
+
+    if (names)
+        kv_table_name(&m->table, names, MIN(n, m->n_kv / seq->req->block_tokens));
+}
+
+uint32_t drafter_follow(struct drafter *d, struct seq *seq)
+{
+    struct seq_model *m = &seq->draft.model;
+    uint32_t n_right = 0;
+
+    if (!m->table.pool || seq->n_tokens >= d->n_ctx)
+        return UINT32_MAX;
+    while (n_right < m->n_ahead && m->n_kv + n_right + 1 < seq->n_tokens &&
+           seq->tokens[m->n_kv + n_right] == m->ahead[n_right])
+        n_right++;
+    if (n_right < m->n_ahead && kv_table_has_saved(&m->table)) {
+        kv_table_restore(&m->table);
+        n_right = 0;
+    }
+    kv_table_drop_saved(&m->table);
+    m->n_kv += n_right;
+    m->n_ahead = 0;
+    kv_table_truncate(&m->table, m->n_kv);
+    if (m->n_kv == 0)
+        adopt_blocks(d, seq);
+    else
+        name_blocks(seq);
+    return seq->n_tokens - m->n_kv;
+}
+
+static void begin_step(struct drafter *d)
+{
+    d->n_rows = d->n_parts = d->n_logits = 0;
+}
+
+/* Adds @n_rows rows of the text from position @pos on to the step. A token that the draft model
+ * does not have is replaced. */
+static void add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uint32_t n_rows)
+{
+    d->parts[d->n_parts++] = kv_table_part(&seq->draft.model.table, d->n_rows, pos, n_rows);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const int32_t token = seq->tokens[pos + i];
+
+        d->tokens[d->n_rows++] = (uint32_t)token < d->n_vocab ? token : 0;
+    }
+}
+
+/* Requests the logits of the last row that was added. */
+static void want_logits(struct drafter *d, uint32_t i_job)
+{
+    d->i_jobs[d->n_logits] = i_job;
+    d->logit_rows[d->n_logits++] = d->n_rows - 1;
+}
+
+static int run_step(struct drafter *d)
+{
+    const struct batch batch = {
+        .n_rows = d->n_rows,
+        .tokens = d->tokens,
+        .n_seqs = d->n_parts,
+        .seqs = d->parts,
+        .n_logits = d->n_logits,
+        .logit_rows = d->logit_rows,
+    };
+
+    for (uint32_t i = 0; d->runner->tops && i < d->n_logits; i++)
+        d->runner->tops[i].n_wanted = 0;
+    return runner_forward(d->runner, &batch);
+}
+
+/* Makes room for @n_rows rows after the computed tokens, of which the first @n_text are tokens of
+ * the text. Returns the number of rows for which there is room. */
+static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
+{
+    uint32_t n;
+
+    if (kv_table_reserve(&m->table, n_rows) == KV_FULL)
+        return 0;
+    n = kv_table_open(&m->table, m->n_kv, n_rows);
+    kv_table_truncate(&m->table, m->n_kv + n);
+    return n;
+}
+
+/* Returns how many tokens after the computed ones the next step may compute, so that it ends at
+ * the last border between blocks: there a snapshot is made (kv/pool.h). */
+static uint32_t rows_to_border(const struct drafter *d, const struct seq *seq)
+{
+    const struct seq_model *m = &seq->draft.model;
+    const uint32_t n_text = seq->n_tokens - 1,
+                   end = n_text - n_text % kv_pool_block_tokens(d->runner->pool);
+
+    return end > m->n_kv && kv_pool_has_rule(d->runner->pool, STATE_RECURRENT) ? end - m->n_kv
+                                                                               : n_text - m->n_kv;
+}
+
+/* Makes a snapshot if the computed tokens end at a border. */
+static void note_border(const struct drafter *d, struct seq *seq)
+{
+    struct seq_model *m = &seq->draft.model;
+    const uint32_t border = m->n_kv / kv_pool_block_tokens(d->runner->pool);
+    uint32_t n;
+    const struct kv_name *names = seq_names(seq, &n);
+
+    name_blocks(seq);
+    if (names && border > 0 && border <= n && border == m->table.n_named &&
+        m->n_kv % kv_pool_block_tokens(d->runner->pool) == 0)
+        kv_table_snapshot(&m->table, names, border);
+}
+
+int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t max_rows)
+{
+    uint32_t left = MIN(max_rows, runner_max_rows(d->runner));
+    const uint64_t begin = clock_usec();
+    int r;
+
+    begin_step(d);
+    for (uint32_t i = 0; i < n && left > 0; i++) {
+        struct seq_model *m = &seqs[i]->draft.model;
+        const uint32_t n_rows = make_room(m, MIN(rows_to_border(d, seqs[i]), left));
+
+        if (n_rows == 0)
+            continue;
+        add_rows(d, seqs[i], m->n_kv, n_rows);
+        left -= n_rows;
+    }
+    if (d->n_rows == 0)
+        return 0;
+    r = run_step(d);
+    for (uint32_t i = 0; i < n; i++) {
+        struct seq_model *m = &seqs[i]->draft.model;
+
+        m->n_kv = m->table.n_tokens;
+        if (r < 0)
+            drafter_drop(seqs[i]);
+        else
+            note_border(d, seqs[i]);
+    }
+    if (r == 0 && d->n_rows >= 16)
+        d->row_usec = (double)(clock_usec() - begin) / d->n_rows;
+    return r;
+}
+
+/* Chooses a drafted token as the engine would choose it for the request. */
+static bool pick_token(struct sampler *sampler, struct draft_job *job, float *logits)
+{
+    struct seq *seq = job->seq;
+    struct sample_text text = {
+        .tokens = seq->tokens, .n_tokens = seq->n_tokens + job->n, .n_prompt = seq->req->n_prompt};
+
+    seq_forbidden(seq, seq_n_generated(seq) + job->n, seq->channel.place, &text);
+    return sampler_pick(sampler, &seq->req->sampling, &text, &job->sampling, logits,
+                        &seq->tokens[seq->n_tokens + job->n]) == 0;
+}
+
+static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
+{
+    struct drafter *d = arg;
+    uint32_t i;
+
+    while ((i = atomic_fetch_add_explicit(&d->next_logit, 1, memory_order_relaxed)) < d->n_logits) {
+        struct draft_job *job = &d->jobs[d->i_jobs[i]];
+
+        if (pick_token(d->samplers[i_thread], job, runner_logits(d->runner, i)))
+            job->n++;
+        else
+            job->n_wanted = job->n;
+    }
+}
+
+static void take_all_logits(struct drafter *d)
+{
+    struct backend *b = d->runner->backend;
+
+    atomic_store_explicit(&d->next_logit, 0, memory_order_relaxed);
+    if (d->n_logits > 1)
+        b->ops->parallel(b, take_logits, d);
+    else
+        take_logits(d, 0, 1);
+}
+
+/* Copies the state of the sequence's sampling, so that a draft changes nothing in it. */
+static void copy_sampling(struct draft_job *job)
+{
+    const struct sample_state *from = &job->seq->sampling;
+
+    job->sampling = *from;
+    if (from->draw) {
+        job->draw = *from->draw;
+        job->sampling.draw = &job->draw;
+    }
+    if (from->xtc) {
+        job->xtc = *from->xtc;
+        job->sampling.xtc = &job->xtc;
+    }
+}
+
+/* Adds the first rows of a job: the tokens of the text that are missing. Makes room for the whole
+ * draft, or makes the draft shorter. */
+static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
+{
+    struct draft_job *job = &d->jobs[i_job];
+    struct seq_model *m = &job->seq->draft.model;
+    const uint32_t n_text = job->seq->n_tokens - m->n_kv;
+    uint32_t n_room;
+
+    job->n = 0;
+    job->n_wanted = MIN(job->n_wanted, d->n_ctx - job->seq->n_tokens);
+    if (n_text > n_left_rows || job->n_wanted == 0)
+        n_room = 0;
+    else
+        n_room = make_room(m, n_text + job->n_wanted - 1);
+    if (n_room < n_text) {
+        kv_table_truncate(&m->table, m->n_kv);
+        job->n_wanted = 0;
+        return;
+    }
+    job->n_wanted = n_room - n_text + 1;
+    copy_sampling(job);
+    add_rows(d, job->seq, m->n_kv, n_text);
+    want_logits(d, i_job);
+}
+
+/* Records what the step at position @position computed for a job. */
+static void end_row(struct draft_job *job, uint32_t position)
+{
+    struct seq_model *m = &job->seq->draft.model;
+
+    if (position == 0) {
+        m->n_kv = job->seq->n_tokens;
+        if (job->n_wanted > 1 && kv_table_save(&m->table) == KV_FULL)
+            job->n_wanted = 1;
+    } else {
+        m->ahead[m->n_ahead++] = job->seq->tokens[job->seq->n_tokens + position - 1];
+    }
+}
+
+static void fail_jobs(struct drafter *d, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        drafter_drop(d->jobs[i].seq);
+        d->jobs[i].n = 0;
+    }
+}
+
+int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *ret_n_seqs)
+{
+    for (uint32_t k = 0; k < DRAFT_MAX; k++) {
+        const uint64_t begin = clock_usec();
+        int r;
+
+        begin_step(d);
+        for (uint32_t i = 0; i < n; i++) {
+            struct draft_job *job = &d->jobs[i];
+
+            if (k == 0) {
+                begin_job(d, i, runner_max_rows(d->runner) - d->n_rows);
+            } else if (job->n_wanted > k) {
+                add_rows(d, job->seq, job->seq->n_tokens + k - 1, 1);
+                want_logits(d, i);
+            }
+        }
+        ret_n_seqs[k] = d->n_parts;
+        if (d->n_parts == 0)
+            break;
+        r = run_step(d);
+        if (r < 0) {
+            fail_jobs(d, n);
+            return r;
+        }
+        for (uint32_t i = 0; i < d->n_logits; i++)
+            end_row(&d->jobs[d->i_jobs[i]], k);
+        take_all_logits(d);
+        ret_usec[k] = clock_usec() - begin;
+    }
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A draft model: a small model that guesses the tokens which a larger model will choose.
+ *
+ * The draft model has a runner of its own, with its own state of each sequence: a table of blocks
+ * in a pool of its own. The state follows the text of the sequence. It can be behind, because
+ * tokens are computed only when a draft is wanted, and it can be ahead by drafted tokens. Drafted
+ * tokens that the text does not have are dropped before the next draft. Blocks of the pool have the
+ * same names as those of the large model, so sequences with the same beginning share them.
+ *
+ * Drafts of several sequences are made together: one step of the draft model for each position. The
+ * draft model chooses tokens exactly as the engine does for the request, with the same penalties
+ * and the same random numbers. So a random choice of the large model is guessed as often as the
+ * two distributions allow a common choice, and not only as often as the most likely token comes.
+ *
+ * A draft needs free blocks. If there are none, nothing is drafted for the sequence in this step.
+ */
+
+#include "core/twister.h"
+#include "kv/pool.h"
+#include "sample/sampler.h"
+#include "sched/runner.h"
+
+struct seq;
+
+/* The state of the draft model for one sequence. All zero: it has none. */
+struct seq_model {
+    struct kv_table table;
+    uint32_t n_kv;    /* tokens of the text that are computed */
+    uint32_t n_ahead; /* drafted tokens after them that are computed, too */
+    int32_t *ahead;   /* [DRAFT_MAX] */
+};
+
+/* What a step of the scheduler asks for one sequence. */
+struct draft_job {
+    struct seq *seq;
+    uint32_t n_wanted; /* tokens to draft; at least 1 */
+    uint32_t n;        /* tokens that were drafted; they stand in seq->tokens after the text */
+    /* copies of the sequence's generators of random numbers */
+    struct sample_state sampling;
+    struct twister draw, xtc;
+};
+
+struct drafter {
+    struct runner *runner;
+    uint32_t n_vocab;          /* tokens that both models have */
+    uint32_t n_ctx;            /* limit of the tokens of a text with drafts */
+    struct sampler **samplers; /* [n_samplers]: one per thread of the device */
+    uint32_t n_samplers;
+    struct draft_job *jobs; /* [max_seqs]: filled by the caller of drafter_draft() */
+    double row_usec;        /* time that one more row adds to a step; 0: not measured */
+    /* memory of a step */
+    int32_t *tokens;         /* [max_rows] */
+    uint32_t *logit_rows;    /* [max_seqs] */
+    struct batch_seq *parts; /* [max_seqs] */
+    uint32_t *i_jobs;        /* [max_seqs]: the job of each row of logits */
+    uint32_t n_rows, n_parts, n_logits, i_position;
+    _Atomic uint32_t next_logit; /* the row of logits that a thread takes next */
+};
+
+/* Creates a drafter, which takes ownership of *@runner. @n_vocab: the number of tokens of the large
+ * model. -ENOMEM; then the caller keeps *@runner. */
+int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_drafter);
+struct drafter *drafter_free(struct drafter *d);
+DEFINE_CLEANUP(struct drafter *, drafter_free);
+
+/* Allocates the state of a sequence. Without memory, nothing is drafted for it. */
+void drafter_start(struct drafter *d, struct seq *seq);
+/* Frees the state of a sequence. */
+void drafter_stop(struct seq *seq);
+/* Gives back the blocks of a sequence. */
+void drafter_drop(struct seq *seq);
+
+/* Makes the state follow the text: drops drafted tokens that the text does not have, and shares the
+ * blocks of known beginnings. Returns the number of tokens, at least 1, that must be computed for
+ * the next draft; UINT32_MAX: the text is too long for the draft model, or has no state. */
+uint32_t drafter_follow(struct drafter *d, struct seq *seq);
+/* Computes tokens of sequences that are behind, @max_rows in all, in one step; the last token of a
+ * text is left to drafter_draft(). @seqs [n]. Returns 0 or the error of the device. */
+int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t max_rows);
+/* Drafts tokens for the first @n jobs, whose sequences are distinct. Each of them must have been
+ * followed since its text changed. *ret_usec [DRAFT_MAX]: the time of each step, and
+ * *ret_n_seqs [DRAFT_MAX]: how many sequences it had; 0: there was no such step. Returns 0 or the
+ * error of the device. */
+int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *ret_n_seqs);
