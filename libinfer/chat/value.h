@@ -85,7 +85,7 @@ struct value {
 struct jlist {
     struct value *v;
     size_t n;
-    struct jlist_room *room; /* a list at the end of its used part may be extended in place */
+    struct jlist_room *room; /* the buffer of v; v can grow in place if it ends at `used` */
 };
 
 struct jlist_room {

@@ -220,8 +220,9 @@ static int class_range(struct regex_parser *p, struct set *set)
     return r < 0 ? r : set_add(set, first, last);
 }
 
-/* Returns whether an operation on classes follows. Only Rust has these: intersection, subtraction
- * and nested classes. */
+/* Returns whether an operation on classes or a named class follows. Only Rust has these: "&&",
+ * "--" and "~~" are the intersection, the difference and the symmetric difference of two classes,
+ * and "[:" begins the name of a class, as in "[:alpha:]". */
 static bool is_operation(const struct regex_parser *p)
 {
     static const char *const operations[] = {"&&", "--", "~~", "[:"};

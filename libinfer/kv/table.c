@@ -3,11 +3,11 @@
  * Implements tables: a table is the ordered list of one sequence's KV blocks, for each group of the
  * state. graph/state.h explains the groups, and pool.h snapshots.
  *
- * A table holds one reference count of each of its blocks. Invariant: n_blocks is exactly the
- * number of blocks that n_tokens tokens need. Only the last block can be partly filled, so it is
- * the only block that a sequence may have to write to while other sequences share the block or can
- * find it by name. Therefore the functions that make room first replace a shared or named last
- * block by a copy (copy on write).
+ * A table holds one reference to each of its blocks. Invariant: n_blocks is exactly the number of
+ * blocks that n_tokens tokens need. Only the last block can be partly filled, so it is the only
+ * block that a sequence may have to write to while other sequences share the block or can find it
+ * by name. Therefore the functions that make room first replace a shared or named last block by a
+ * copy (copy on write).
  */
 #include "kv/block.h"
 
@@ -224,8 +224,8 @@ static void hold_block(struct kv_table *table, uint32_t i_group, uint32_t i, uin
     table->blocks[i_group][i] = block;
 }
 
-/* Sets which blocks of its groups a table holds after it was given the blocks of its first
- * @n_tokens tokens. */
+/* Sets n_tokens, n_blocks and the range of blocks of each FULL or WINDOW group to those of a table
+ * with @n_tokens tokens. The caller adds the blocks themselves. */
 static void set_extent(struct kv_table *table, uint32_t n_tokens)
 {
     const struct kv_layout *layout = &table->pool->layout;

@@ -30,9 +30,9 @@ struct stream_params {
 int streams_new(const struct stream_params *params, struct streams **ret_streams);
 /* Ends all streams and the thread. NULL is allowed; returns NULL. */
 struct streams *streams_free(struct streams *set);
-/* Starts sending the first @n of the blocks @names [@n + @n_ahead] at @places. The other blocks,
- * which the client is expected to read next, are only read ahead. @client is the id of the
- * connection. If the connection has too many streams, its oldest stream ends. The caller owns
+/* Starts a stream. @names and @places describe @n + @n_ahead blocks. The first @n are sent; the
+ * others, which the client is expected to request next, are only read ahead. @client is the id of
+ * the connection. If the connection has too many streams, its oldest stream ends. The caller owns
  * *ret_pipe, which is the read end of a pipe. -errno. */
 int stream_start(struct streams *set, struct store *store, uint64_t client,
                  const uint8_t (*names)[STORE_NAME_BYTES], const struct store_place *places,

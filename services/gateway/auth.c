@@ -12,8 +12,9 @@
  *
  * A known key counts on every socket: the request gets the key's rights and the key's tenant (the
  * owner of cached prompts, see gateway.h). An unknown key is ignored where no key is required,
- * because many clients always send one. A request without a known key has only the right to infer,
- * unless root or the user who runs this gateway sent it over a unix socket.
+ * because many clients always send one. A request without a known key has only the right to infer.
+ * A request that root or the user who runs this gateway sends over a unix socket has all rights,
+ * with a known key and without one.
  */
 #include <stdio.h>
 #include <string.h>

@@ -19,7 +19,8 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const bool WHOLE = true; // group and width are multiples of 4
 layout(constant_id = 3) const bool HAS_W = true;
 layout(constant_id = 4) const bool GATHER = false; // only rows whose logits are requested are computed
-// The group is the whole row, and a multiple of 32; workgroups and subgroups have a multiple of 8 invocations.
+// Needs a group that is the whole row and a multiple of 32, and workgroups and subgroups with a
+// multiple of 8 invocations.
 layout(constant_id = 5) const bool PACK = false;
 
 IN_F4(0, w4)

@@ -5,8 +5,9 @@
 // Prepares rows for products (struct turn_params of libinfer/graph/params.h): columns get another order and factors,
 // and are rotated in pairs.
 //
-// A workgroup computes a group of columns of one row: x counts groups, y rows or slots of rows. Rotations are done
-// in rounds. Each column is in one pair of a round, so the pairs of a round are computed side by side.
+// A workgroup computes a group of columns of one row: x counts groups, y rows. If rows have slots
+// (push.slots > 1), each slot is a row here. Rotations are done in rounds. Each column is in
+// exactly one pair of each round, so the pairs of a round are computed side by side.
 
 #include "lib/access.glsl"
 #include "lib/push.glsl"

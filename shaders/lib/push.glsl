@@ -52,7 +52,8 @@ struct push_elem {
     uint width;         // width of all operands
     uint rows_kept;
     float factor;       // the factor of elem/scale, or the limit of elem/cap, elem/level or elem/peaks
-    uint period;        // elem/glu with gates of one column: columns that share a gate; elem/scale: factors of columns
+    uint period;        // elem/glu with gates of one column: number of columns that share a gate;
+                        // elem/scale with factors of columns: number of these factors
 };
 
 // Sums of streams of columns, with factors for each pair of streams.

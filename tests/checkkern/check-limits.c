@@ -32,7 +32,7 @@ void check_limits(struct check *c)
         }
     }
     if ((ops->dot != NULL) != (ops->dot_name != NULL) || (ops->dot != NULL) != (ops->dot_ops > 0))
-        check_fail(c, "%s names no instruction, or none of its operations", ops->name);
+        check_fail(c, "%s: only some of dot, dot_name and dot_ops are set", ops->name);
     if (ops->dot)
         ops->dot(3);
     guarded_done(&g);

@@ -22,7 +22,7 @@ struct family_run {
 };
 
 /* Opens the model at @path on the device @on, for the text @tokens [n_tokens], which the caller
- * keeps until family_run_done(). On failure, nothing must be freed. Returns 0, an error of
+ * keeps until family_run_done(). On failure, there is nothing to free. Returns 0, an error of
  * format_open(), model_open() or backend_new(), or -EINVAL if a token is not in the vocabulary. */
 int family_run_open(const char *path, const struct backend_params *on, const int32_t *tokens,
                     uint32_t n_tokens, struct family_run *ret_run, struct inf_err *reterr);

@@ -22,8 +22,8 @@ struct vkb_held;
  */
 int vkb_hold(const char *name, const char *cache_dir, bool compiles, struct vkb_held **ret_held,
              struct inf_err *reterr);
-/* Returns whether the device stores compiled kernels and some that models usually need are still
- * missing. */
+/* Returns whether compiled kernels of the device are stored in a file, and the file still lacks
+ * some that models usually need. */
 bool vkb_held_lacks_kernels(const struct vkb_held *held);
 struct vkb_held *vkb_release(struct vkb_held *held);
 DEFINE_CLEANUP(struct vkb_held *, vkb_release);

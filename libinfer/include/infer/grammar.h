@@ -40,8 +40,9 @@ INF_PUBLIC int inf_grammar_vocab_new(const struct inf_tokenizer *tok,
                                      struct inf_grammar_vocab **ret_vocab);
 /* Sets how many bytes the automaton of one grammar may use. The new limit is for grammars that are
  * made with the vocabulary from now on. Without this call, the limit is 64 MiB. An automaton that
- * reaches its limit forgets everything except what its matchers need. If they need more than twice
- * the limit, it fails with -E2BIG. Masks may use a quarter of the limit in addition. */
+ * reaches its limit forgets everything except what the running requests need. If they need more
+ * than twice the limit, they fail with -E2BIG. The masks that say which tokens are permitted, and
+ * that are kept for later steps, may use a quarter of the limit in addition. */
 INF_PUBLIC void inf_grammar_vocab_set_memory(struct inf_grammar_vocab *vocab, size_t bytes);
 /* Grammars hold references of their own. NULL is allowed; returns NULL. */
 INF_PUBLIC struct inf_grammar_vocab *inf_grammar_vocab_unref(struct inf_grammar_vocab *vocab);

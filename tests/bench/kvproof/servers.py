@@ -81,7 +81,7 @@ class Server:
         return self.program is not None and self.program.process.poll() is None
 
     def tally(self):
-        """Adds what this start of the server counted to `blocks`."""
+        """Adds to `blocks` the numbers that the server counted since it started."""
 
     def stop(self):
         """Ends the server as a system does when it shuts down."""
@@ -103,7 +103,8 @@ class Server:
         self.stop()
 
     def forget(self):
-        """Drops what is stored from the page cache, so that it is read from the disk again."""
+        """Removes the files of the caches from the page cache, so that the next reading is from
+        the disk."""
         for path in self.files():
             with contextlib.suppress(FileNotFoundError):
                 forget(path)
@@ -118,7 +119,7 @@ class Server:
         return found
 
     def open_files(self):
-        """Returns the files that may be damaged while the server runs."""
+        """Returns the files that the proof may damage while the server runs."""
         return self.files()
 
     def close(self):
@@ -196,7 +197,8 @@ class Sconce(Server):
         self.measure()
 
     def measure(self):
-        """Notes the largest block of all models, and how many bytes are stored."""
+        """Sets block_bytes to the mean size of a block, for the model where it is largest, and
+        n_stored_bytes to the bytes that the cache service stores. Neither ever becomes smaller."""
         metrics = self.metrics()
         kept = {name.partition("{")[2]: value for name, value in metrics
                 if name.startswith("sconce_chat_kept_blocks_total{") and value > 0}
@@ -217,8 +219,8 @@ class Sconce(Server):
             self.blocks[name] = self.blocks.get(name, 0) + counted[name + "_blocks_total"]
 
     def open_files(self):
-        """Returns the files that may be damaged while the server runs. The index is not among them:
-        a database may end a process that has it open."""
+        """Returns the files that the proof may damage while the server runs. The index is not among
+        them: it is a database, and damage to it may end the process that has it open."""
         return [p for p in self.files() if p.suffix == ".kv"]
 
     def restore(self):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Derives the error bounds of attention for bound.c, and declares the functions that both files
- * share. */
+/* Declares bound_attention(), which derives the error bounds of attention for bound.c, and the
+ * function of bound.c that bound-attn.c needs. */
 
 #include "checkkern/devices/bound-ops.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Derives the error bounds of experts and of recurrent operations for bound.c, and declares what
- * both files share. */
+/* Declares the functions of bound-ops.c and bound-streams.c, which derive error bounds for bound.c,
+ * and the functions of bound.c that these files need. */
 
 #include "checkkern/devices/bound.h"
 

@@ -16,7 +16,7 @@
 
 enum { N_ROWS = 12 };
 
-/* The kinds of rows; each step has one of each. */
+/* The kinds of rows. Row i of a step has kind i, so a step of N_ROWS rows has all kinds. */
 enum look {
     LOOK_NORMAL,
     LOOK_EQUAL,      /* all the same */
@@ -121,7 +121,9 @@ static void compare(struct check *c, const struct top_row *got, const float *x, 
                    want.log_sum);
 }
 
-/* Requests lists of all lengths, and some whole rows, in one step. Then requests all whole rows. */
+/* Runs a step that requests a list of @wanted[i] values for row i, or the whole row if that is 0.
+ * If the device makes lists, checks them, and fetches the whole rows of these lists. Then checks
+ * all whole rows. */
 static void step(struct bed *bed, const float *x, uint32_t n, const uint32_t *wanted,
                  uint32_t n_rows)
 {

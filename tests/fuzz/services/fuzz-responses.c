@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses any bytes as the body of a request for a response. A refused body must have a problem with
- * a status. The messages of an accepted body must be writable. */
+/* Parses any bytes as the body of a request for a response. If the body is refused, the problem
+ * must have a status. If it is accepted, writing its messages as JSON must succeed. */
 #include <stdint.h>
 #include <stdlib.h>
 
