@@ -54,12 +54,37 @@ static int check_codec(const struct kv_layout *layout, enum codec codec, struct 
     return 0;
 }
 
+/* Keeps in more bits what attention reads most: the newest tokens, the first block, and layers with
+ * windows. */
+static int keep_recent(struct kv_layout *layout, struct inf_err *reterr)
+{
+    uint32_t i_full = STATE_GROUPS_MAX;
+
+    layout->recent = true;
+    if (!codec_info(layout->k)->rotated || !codec_info(layout->v)->rotated)
+        return err_set(reterr, EINVAL, "+recent is for keys and values in q4_0 or q3_0");
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        layout->groups[g].exact = layout->groups[g].rule == STATE_WINDOW;
+        if (layout->groups[g].rule != STATE_FULL)
+            continue;
+        if (i_full < g)
+            return err_set(reterr, EOPNOTSUPP,
+                           "+recent needs a model whose layers without windows are alike");
+        i_full = g;
+    }
+    if (i_full < STATE_GROUPS_MAX && !kv_layout_add_recent(layout, i_full))
+        return err_set(reterr, EOPNOTSUPP, "+recent: the model has too many kinds of layers");
+    return 0;
+}
+
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
                           const char *kv_type, struct kv_layout *ret_layout, struct inf_err *reterr)
 {
     const struct hparams *hp = model_hparams(model->model);
     const char *k = kv_type ? kv_type : "auto";
     const char *colon = strchr(k, ':'), *v = colon ? colon + 1 : k;
+    const char *end = strchr(v, '+');
+    const size_t len = end ? (size_t)(end - v) : strlen(v);
     struct kv_layout layout =
         kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS, CODEC_F32, 0);
     const struct state_group *groups;
@@ -71,13 +96,18 @@ int setup_layout_of_graph(const struct inf_model *model, const struct graph *gra
         layout.n_groups = n_groups;
         memcpy(layout.groups, groups, n_groups * sizeof(*groups));
     }
-    r = find_codec(model, k, colon ? (size_t)(colon - k) : strlen(k), &layout.k, reterr);
+    r = find_codec(model, k, colon ? (size_t)(colon - k) : len, &layout.k, reterr);
     if (r == 0)
         r = check_codec(&layout, layout.k, reterr);
     if (r == 0)
-        r = find_codec(model, v, strlen(v), &layout.v, reterr);
+        r = find_codec(model, v, len, &layout.v, reterr);
     if (r == 0)
         r = check_codec(&layout, layout.v, reterr);
+    if (r == 0 && end && strcmp(end, "+recent") != 0)
+        r = err_set(reterr, EINVAL, "the type of the KV cache may end with +recent, not with %.32s",
+                    end);
+    if (r == 0 && end)
+        r = keep_recent(&layout, reterr);
     if (r < 0)
         return r;
     *ret_layout = layout;

@@ -16,11 +16,35 @@ struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t
     };
 }
 
+enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, bool k)
+{
+    if (layout->groups[i_group].exact)
+        return CODEC_Q8_0;
+    return k ? layout->k : layout->v;
+}
+
+bool kv_layout_add_recent(struct kv_layout *layout, uint32_t i_full)
+{
+    struct state_group group = layout->groups[i_full];
+
+    if (layout->n_groups + 2 > STATE_GROUPS_MAX)
+        return false;
+    group.rule = STATE_WINDOW;
+    group.exact = true;
+    group.window = KV_RECENT;
+    layout->i_recent = layout->n_groups++;
+    layout->groups[layout->i_recent] = group;
+    group.window = 1;
+    group.first_only = true;
+    layout->i_first = layout->n_groups++;
+    layout->groups[layout->i_first] = group;
+    return true;
+}
+
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t i_group)
 {
     const struct state_group *g = &layout->groups[i_group];
-    uint64_t n =
-        codec_head_bytes(layout->k, g->head_dim) + codec_head_bytes(layout->v, g->head_dim);
+    uint64_t n;
 
     /* A layout comes from a model's hyperparameters, which may be hostile. If its size overflows,
      * the result is too large for any device. */
@@ -29,6 +53,8 @@ uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t i_group)
                         &n)
                    ? n
                    : UINT64_MAX;
+    n = codec_head_bytes(kv_layout_codec(layout, i_group, true), g->head_dim) +
+        codec_head_bytes(kv_layout_codec(layout, i_group, false), g->head_dim);
     if (!size_mul(n, g->n_layers, &n) || !size_mul(n, g->n_kv_heads, &n) ||
         !size_mul(n, layout->block_tokens, &n))
         return UINT64_MAX;

@@ -17,9 +17,10 @@ static bool is_name(const char *text, size_t len)
 
 bool kv_type_valid(const char *text)
 {
-    const char *colon = strchr(text, ':');
+    const char *colon = strchr(text, ':'), *v = colon ? colon + 1 : text, *plus = strchr(v, '+');
+    const size_t len = plus ? (size_t)(plus - v) : strlen(v);
 
-    if (!colon)
-        return is_name(text, strlen(text));
-    return is_name(text, (size_t)(colon - text)) && is_name(colon + 1, strlen(colon + 1));
+    if (plus && strcmp(plus, "+recent") != 0)
+        return false;
+    return is_name(v, len) && (!colon || is_name(text, (size_t)(colon - text)));
 }
