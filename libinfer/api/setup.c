@@ -64,7 +64,7 @@ static int keep_recent(struct kv_layout *layout, struct inf_err *reterr)
     if (!codec_info(layout->k)->rotated || !codec_info(layout->v)->rotated)
         return err_set(reterr, EINVAL, "+recent is for keys and values in q4_0 or q3_0");
     for (uint32_t g = 0; g < layout->n_groups; g++) {
-        layout->groups[g].exact = layout->groups[g].rule == STATE_WINDOW;
+        layout->groups[g].exact = layout->groups[g].rule == STATE_WINDOW && layout->k == CODEC_Q4_0;
         if (layout->groups[g].rule != STATE_FULL)
             continue;
         if (i_full < g)

@@ -20,6 +20,8 @@ enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, boo
 {
     if (layout->groups[i_group].exact)
         return CODEC_Q8_0;
+    if (layout->recent && layout->groups[i_group].rule == STATE_WINDOW)
+        return CODEC_Q4_0;
     return k ? layout->k : layout->v;
 }
 

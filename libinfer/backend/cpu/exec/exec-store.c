@@ -156,7 +156,7 @@ static void store_head(const struct exec *x, enum kv_part part, struct state_pla
         store_exact(&s, part, head, half, x);
         return;
     }
-    switch (store->codec[part]) {
+    switch (store->groups[place.i_group].codec[part]) {
     case CODEC_F32:
         store_f32(&s, part, head);
         break;
