@@ -34,7 +34,8 @@ static int find_codec(const struct inf_model *model, const char *name, size_t le
     if (!codec_find(name, len, &codec))
         return err_set(reterr, EINVAL,
                        "unknown type of the KV cache: %.*s; the types are auto, f32, f16, bf16, "
-                       "q8_0, q4_0, q3_0 and fp8, or two of them as K:V",
+                       "q8_0, q4_0, q3_0 and fp8, or two of them as K:V, and +recent after q4_0 or "
+                       "q3_0",
                        (int)MIN(len, 32u), name);
     *ret_codec = codec;
     return 0;

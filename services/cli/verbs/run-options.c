@@ -26,7 +26,7 @@ const char run_help[] =
     "  -t, --threads N      compute threads (default: all available CPUs)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
-    "                       fp8, or K:V (default: auto)\n"
+    "                       fp8, K:V or K:V+recent (default: auto)\n"
     "  --draft-kind KIND    how tokens are guessed and verified together, which makes answers\n"
     "                       faster: none, auto, ngram or suffix (default: none)\n"
     "  --template NAME      chat template: a file, or one of alpaca, chatml, gemma, llama2,\n"
