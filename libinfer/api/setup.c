@@ -55,27 +55,13 @@ static int check_codec(const struct kv_layout *layout, enum codec codec, struct 
     return 0;
 }
 
-/* Keeps in more bits what attention reads most: the newest tokens, the first block, and layers with
- * windows. */
 static int keep_recent(struct kv_layout *layout, struct inf_err *reterr)
 {
-    uint32_t i_full = STATE_GROUPS_MAX;
-
-    layout->recent = true;
     if (!codec_info(layout->k)->rotated || !codec_info(layout->v)->rotated)
         return err_set(reterr, EINVAL, "+recent is for keys and values in q4_0 or q3_0");
-    for (uint32_t g = 0; g < layout->n_groups; g++) {
-        layout->groups[g].exact = layout->groups[g].rule == STATE_WINDOW && layout->k == CODEC_Q4_0;
-        if (layout->groups[g].rule != STATE_FULL)
-            continue;
-        if (i_full < g)
-            return err_set(reterr, EOPNOTSUPP,
-                           "+recent needs a model whose layers without windows are alike");
-        i_full = g;
-    }
-    if (i_full < STATE_GROUPS_MAX && !kv_layout_add_recent(layout, i_full))
-        return err_set(reterr, EOPNOTSUPP, "+recent: the model has too many kinds of layers");
-    return 0;
+    return kv_layout_keep_recent(layout)
+               ? 0
+               : err_set(reterr, EOPNOTSUPP, "+recent: the model has too many kinds of layers");
 }
 
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,

@@ -205,9 +205,10 @@ struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t
                                 uint32_t block_tokens, enum codec codec, uint32_t n_blocks);
 /* Returns the number format of the keys (@k) or values of group @i_group. */
 enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, bool k);
-/* Adds the groups i_recent and i_first for group @i_full, whose rule is FULL. Returns false if
- * there would be more than STATE_GROUPS_MAX groups. */
-bool kv_layout_add_recent(struct kv_layout *layout, uint32_t i_full);
+/* Makes a layout whose codecs are Q4_0 or Q3_0 keep what attention reads most in more bits, as
+ * struct kv_layout describes. Returns false if it has several FULL groups, or would have more than
+ * STATE_GROUPS_MAX groups. */
+bool kv_layout_keep_recent(struct kv_layout *layout);
 /* Returns the bytes of one block of group @i_group, with the data of all layers; UINT64_MAX if the
  * number overflows. */
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t i_group);

@@ -25,21 +25,39 @@ enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, boo
     return k ? layout->k : layout->v;
 }
 
-bool kv_layout_add_recent(struct kv_layout *layout, uint32_t i_full)
+/* Adds a group for copies of tokens of the FULL group @full. Returns its number. */
+static uint32_t add_copies(struct kv_layout *layout, const struct state_group *full,
+                           uint32_t window, bool first_only)
 {
-    struct state_group group = layout->groups[i_full];
+    struct state_group *group = &layout->groups[layout->n_groups];
 
-    if (layout->n_groups + 2 > STATE_GROUPS_MAX)
+    *group = *full;
+    group->rule = STATE_WINDOW;
+    group->exact = true;
+    group->window = window;
+    group->first_only = first_only;
+    return layout->n_groups++;
+}
+
+bool kv_layout_keep_recent(struct kv_layout *layout)
+{
+    const struct state_group *full = NULL;
+
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        struct state_group *group = &layout->groups[g];
+
+        group->exact = group->rule == STATE_WINDOW && layout->k == CODEC_Q4_0;
+        if (group->rule != STATE_FULL)
+            continue;
+        if (full)
+            return false;
+        full = group;
+    }
+    if (full && layout->n_groups + 2 > STATE_GROUPS_MAX)
         return false;
-    group.rule = STATE_WINDOW;
-    group.exact = true;
-    group.window = KV_RECENT;
-    layout->i_recent = layout->n_groups++;
-    layout->groups[layout->i_recent] = group;
-    group.window = 1;
-    group.first_only = true;
-    layout->i_first = layout->n_groups++;
-    layout->groups[layout->i_first] = group;
+    layout->recent = true;
+    layout->i_recent = full ? add_copies(layout, full, KV_RECENT, false) : 0;
+    layout->i_first = full ? add_copies(layout, full, 1, true) : 0;
     return true;
 }
 

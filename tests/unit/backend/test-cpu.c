@@ -74,8 +74,7 @@ static void bench_init_kv(struct bench *b, const struct tiny_options *options, c
 
     layout.v = v;
     if (recent) {
-        layout.recent = true;
-        assert_true(kv_layout_add_recent(&layout, 0));
+        assert_true(kv_layout_keep_recent(&layout));
         layout.n_blocks[layout.i_recent] = layout.n_blocks[layout.i_first] = N_BLOCKS;
     }
     *b = (struct bench){0};
