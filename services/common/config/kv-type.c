@@ -4,13 +4,17 @@
 
 #include <string.h>
 
-static bool is_name(const char *text, size_t len)
-{
-    static const char *const names[] = {"auto", "f32",  "f16",  "bf16",
-                                        "q8_0", "q4_0", "q3_0", "fp8"};
+static const char *const names[] = {"auto", "f32", "f16", "bf16", "q8_0", "q4_0", "q3_0", "fp8"};
+/* The formats after which "+recent" may follow. */
+static const char *const recent_names[] = {"q4_0", "q3_0"};
 
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (strlen(names[i]) == len && memcmp(names[i], text, len) == 0)
+static bool is_name(const char *text, size_t len, bool recent)
+{
+    const char *const *all = recent ? recent_names : names;
+    const size_t n = recent ? ARRAY_SIZE(recent_names) : ARRAY_SIZE(names);
+
+    for (size_t i = 0; i < n; i++)
+        if (strlen(all[i]) == len && memcmp(all[i], text, len) == 0)
             return true;
     return false;
 }
@@ -22,5 +26,5 @@ bool kv_type_valid(const char *text)
 
     if (plus && strcmp(plus, "+recent") != 0)
         return false;
-    return is_name(v, len) && (!colon || is_name(text, (size_t)(colon - text)));
+    return is_name(v, len, plus) && (!colon || is_name(text, (size_t)(colon - text), plus));
 }
