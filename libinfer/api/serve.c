@@ -120,8 +120,8 @@ static void name_origin(const struct inf_model *model, const struct runner *runn
         .block_tokens = kv_pool_block_tokens(runner->pool),
     };
 
-    snprintf(numbers, sizeof(numbers), "%s:%s", codec_info(layout->k)->name,
-             codec_info(layout->v)->name);
+    snprintf(numbers, sizeof(numbers), "%s:%s%s", codec_info(layout->k)->name,
+             codec_info(layout->v)->name, layout->recent ? "+recent" : "");
     format_identity(model->format, origin.model.bytes);
     kv_name_origin(&origin, ret_origin);
 }
@@ -450,7 +450,7 @@ int inf_engine_kv_type(const struct inf_engine *engine, const char *kv_type, str
     r = setup_kv_layout(engine->model, kv_type, &wanted, reterr);
     if (r < 0)
         return r;
-    if (wanted.k == layout->k && wanted.v == layout->v)
+    if (wanted.k == layout->k && wanted.v == layout->v && wanted.recent == layout->recent)
         return 0;
     r = setup_kv_check(runner->backend, &wanted, reterr);
     return r < 0 ? r : 1;

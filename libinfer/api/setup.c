@@ -34,7 +34,8 @@ static int find_codec(const struct inf_model *model, const char *name, size_t le
     if (!codec_find(name, len, &codec))
         return err_set(reterr, EINVAL,
                        "unknown type of the KV cache: %.*s; the types are auto, f32, f16, bf16, "
-                       "q8_0, q4_0, q3_0 and fp8, or two of them as K:V",
+                       "q8_0, q4_0, q3_0 and fp8, or two of them as K:V, and +recent after q4_0 or "
+                       "q3_0",
                        (int)MIN(len, 32u), name);
     *ret_codec = codec;
     return 0;
@@ -54,12 +55,23 @@ static int check_codec(const struct kv_layout *layout, enum codec codec, struct 
     return 0;
 }
 
+static int keep_recent(struct kv_layout *layout, struct inf_err *reterr)
+{
+    if (!codec_info(layout->k)->rotated || !codec_info(layout->v)->rotated)
+        return err_set(reterr, EINVAL, "+recent is for keys and values in q4_0 or q3_0");
+    return kv_layout_keep_recent(layout)
+               ? 0
+               : err_set(reterr, EOPNOTSUPP, "+recent: the model has too many kinds of layers");
+}
+
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
                           const char *kv_type, struct kv_layout *ret_layout, struct inf_err *reterr)
 {
     const struct hparams *hp = model_hparams(model->model);
     const char *k = kv_type ? kv_type : "auto";
     const char *colon = strchr(k, ':'), *v = colon ? colon + 1 : k;
+    const char *end = strchr(v, '+');
+    const size_t len = end ? (size_t)(end - v) : strlen(v);
     struct kv_layout layout =
         kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS, CODEC_F32, 0);
     const struct state_group *groups;
@@ -71,13 +83,18 @@ int setup_layout_of_graph(const struct inf_model *model, const struct graph *gra
         layout.n_groups = n_groups;
         memcpy(layout.groups, groups, n_groups * sizeof(*groups));
     }
-    r = find_codec(model, k, colon ? (size_t)(colon - k) : strlen(k), &layout.k, reterr);
+    r = find_codec(model, k, colon ? (size_t)(colon - k) : len, &layout.k, reterr);
     if (r == 0)
         r = check_codec(&layout, layout.k, reterr);
     if (r == 0)
-        r = find_codec(model, v, strlen(v), &layout.v, reterr);
+        r = find_codec(model, v, len, &layout.v, reterr);
     if (r == 0)
         r = check_codec(&layout, layout.v, reterr);
+    if (r == 0 && end && strcmp(end, "+recent") != 0)
+        r = err_set(reterr, EINVAL, "the type of the KV cache may end with +recent, not with %.32s",
+                    end);
+    if (r == 0 && end)
+        r = keep_recent(&layout, reterr);
     if (r < 0)
         return r;
     *ret_layout = layout;

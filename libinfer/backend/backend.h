@@ -33,12 +33,21 @@ struct kv_store;
  * numbered through all groups: first the n_blocks[0] blocks of group 0, then those of group 1, and
  * so on. The layout inside a block is private to the backend.
  */
+/* Tokens that a row sees in more bits, including its own (struct kv_layout). */
+#define KV_RECENT 64u
+
 struct kv_layout {
     uint32_t n_groups; /* at least 1 */
     struct state_group groups[STATE_GROUPS_MAX];
     uint32_t n_blocks[STATE_GROUPS_MAX];
     uint32_t block_tokens; /* 64 */
     enum codec k, v;       /* head_dim must be a multiple of the head_unit of both codecs */
+    /* Keys and values that attention reads most are kept in more bits: for the FULL group also the
+     * first block and the newest KV_RECENT tokens, in Q8_0, in two groups of their own with as many
+     * layers; and WINDOW groups in Q8_0, or in Q4_0 if keys of the FULL group are Q3_0. Groups in
+     * Q8_0 are `exact`. */
+    bool recent;
+    uint32_t i_recent, i_first; /* the two groups; 0: none, because there is no FULL group */
 };
 
 struct plan_limits {
@@ -195,6 +204,12 @@ DEFINE_CLEANUP(struct backend *, backend_free);
 /* Returns a layout with one FULL group of @n_layers layers and @n_blocks blocks. */
 struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim,
                                 uint32_t block_tokens, enum codec codec, uint32_t n_blocks);
+/* Returns the number format of the keys (@k) or values of group @i_group. */
+enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, bool k);
+/* Makes a layout whose codecs are Q4_0 or Q3_0 keep what attention reads most in more bits, as
+ * struct kv_layout describes. Returns false if it has several FULL groups, or would have more than
+ * STATE_GROUPS_MAX groups. */
+bool kv_layout_keep_recent(struct kv_layout *layout);
 /* Returns the bytes of one block of group @i_group, with the data of all layers; UINT64_MAX if the
  * number overflows. */
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t i_group);

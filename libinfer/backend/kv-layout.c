@@ -16,11 +16,55 @@ struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t
     };
 }
 
+enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, bool k)
+{
+    if (layout->groups[i_group].exact)
+        return CODEC_Q8_0;
+    if (layout->recent && layout->groups[i_group].rule == STATE_WINDOW)
+        return CODEC_Q4_0;
+    return k ? layout->k : layout->v;
+}
+
+/* Adds a group for copies of tokens of the FULL group @full. Returns its number. */
+static uint32_t add_copies(struct kv_layout *layout, const struct state_group *full,
+                           uint32_t window, bool first_only)
+{
+    struct state_group *group = &layout->groups[layout->n_groups];
+
+    *group = *full;
+    group->rule = STATE_WINDOW;
+    group->exact = true;
+    group->window = window;
+    group->first_only = first_only;
+    return layout->n_groups++;
+}
+
+bool kv_layout_keep_recent(struct kv_layout *layout)
+{
+    const struct state_group *full = NULL;
+
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        struct state_group *group = &layout->groups[g];
+
+        group->exact = group->rule == STATE_WINDOW && layout->k == CODEC_Q4_0;
+        if (group->rule != STATE_FULL)
+            continue;
+        if (full)
+            return false;
+        full = group;
+    }
+    if (full && layout->n_groups + 2 > STATE_GROUPS_MAX)
+        return false;
+    layout->recent = true;
+    layout->i_recent = full ? add_copies(layout, full, KV_RECENT, false) : 0;
+    layout->i_first = full ? add_copies(layout, full, 1, true) : 0;
+    return true;
+}
+
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t i_group)
 {
     const struct state_group *g = &layout->groups[i_group];
-    uint64_t n =
-        codec_head_bytes(layout->k, g->head_dim) + codec_head_bytes(layout->v, g->head_dim);
+    uint64_t n;
 
     /* A layout comes from a model's hyperparameters, which may be hostile. If its size overflows,
      * the result is too large for any device. */
@@ -29,6 +73,8 @@ uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t i_group)
                         &n)
                    ? n
                    : UINT64_MAX;
+    n = codec_head_bytes(kv_layout_codec(layout, i_group, true), g->head_dim) +
+        codec_head_bytes(kv_layout_codec(layout, i_group, false), g->head_dim);
     if (!size_mul(n, g->n_layers, &n) || !size_mul(n, g->n_kv_heads, &n) ||
         !size_mul(n, layout->block_tokens, &n))
         return UINT64_MAX;

@@ -68,6 +68,9 @@ static int split_kv_check(struct backend *b, const struct kv_layout *layout, str
     struct backend *const parts[] = {split_of(b)->low, split_of(b)->high};
     int r = 0;
 
+    if (layout->recent)
+        return err_set(reterr, EOPNOTSUPP,
+                       "a KV cache with +recent cannot be divided between two devices");
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
         if (parts[i]->ops->kv_check)
             r = parts[i]->ops->kv_check(parts[i], layout, reterr);

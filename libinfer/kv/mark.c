@@ -12,9 +12,14 @@ uint32_t kv_pool_first_seen(const struct kv_layout *layout, uint32_t i_group, ui
 {
     const struct state_group *group = &layout->groups[i_group];
 
-    if (group->rule != STATE_WINDOW || group->window > n_tokens)
+    if (group->rule != STATE_WINDOW || group->first_only || group->window > n_tokens)
         return 0;
     return (n_tokens + 1 - group->window) / layout->block_tokens;
+}
+
+uint32_t kv_pool_last_seen(const struct kv_layout *layout, uint32_t i_group, uint32_t n_blocks)
+{
+    return layout->groups[i_group].first_only ? MIN(n_blocks, 1u) : n_blocks;
 }
 
 static bool has_block(const struct kv_pool *pool, const struct kv_name *name, uint32_t i_group)
@@ -61,7 +66,7 @@ static uint32_t missing_window(const struct kv_pool *pool, const struct kv_name 
 
         if (kv_pool_rule(pool, g) != STATE_WINDOW)
             continue;
-        for (uint32_t i = end; i > first; i--)
+        for (uint32_t i = kv_pool_last_seen(&pool->layout, g, end); i > first; i--)
             if (!has_block(pool, &names[i - 1], g)) {
                 *ret_missing = true;
                 return i - 1;

@@ -104,6 +104,9 @@ uint32_t kv_pool_n_usable(const struct kv_pool *pool, const struct kv_name *name
 /* Returns the number of the first block of tokens that a row can see if it follows the first
  * @n_tokens tokens of a sequence. 0 for groups that are not WINDOW. */
 uint32_t kv_pool_first_seen(const struct kv_layout *layout, uint32_t i_group, uint32_t n_tokens);
+/* Returns the number after the last block of a group that a row can see if it follows the first
+ * @n_blocks blocks: @n_blocks, or at most 1 for a group that keeps only the first block. */
+uint32_t kv_pool_last_seen(const struct kv_layout *layout, uint32_t i_group, uint32_t n_blocks);
 /* Makes snapshots of the table's state, which must be the state after the first @n_blocks blocks of
  * the chain @names. Returns whether the pool has such snapshots now. False: there are no free
  * blocks for them, or the table is too old to name blocks. */

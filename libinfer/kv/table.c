@@ -20,6 +20,15 @@ static uint64_t blocks_for(const struct kv_table *table, uint64_t n_tokens)
     return DIV_UP(n_tokens, table->pool->layout.block_tokens);
 }
 
+/* Returns the number of blocks that a FULL or WINDOW group holds of the first @n_tokens tokens, if
+ * it holds its blocks from the first on. */
+static uint64_t group_end(const struct kv_table *table, uint32_t i_group, uint64_t n_tokens)
+{
+    const uint64_t n = blocks_for(table, n_tokens);
+
+    return kv_pool_last_seen(&table->pool->layout, i_group, (uint32_t)n);
+}
+
 static uint32_t n_groups(const struct kv_table *table)
 {
     return table->pool->layout.n_groups;
@@ -79,7 +88,7 @@ void kv_table_done(struct kv_table *table)
 static uint32_t need_at(const struct kv_table *table, uint32_t i_group, uint32_t pos,
                         uint32_t n_tokens)
 {
-    const uint64_t end = blocks_for(table, (uint64_t)pos + n_tokens);
+    const uint64_t end = group_end(table, i_group, (uint64_t)pos + n_tokens);
     const uint64_t held = table->end[i_group];
 
     if (n_tokens == 0)
@@ -99,7 +108,7 @@ uint32_t kv_table_need(const struct kv_table *table, uint32_t i_group, uint32_t 
  * gets its own copy. */
 static void grow_group(struct kv_table *table, uint32_t i_group, uint32_t pos, uint32_t n_tokens)
 {
-    const uint64_t end = blocks_for(table, (uint64_t)pos + n_tokens);
+    const uint64_t end = group_end(table, i_group, (uint64_t)pos + n_tokens);
     uint32_t *blocks = table->blocks[i_group];
 
     if (n_tokens == 0)
@@ -183,6 +192,8 @@ static uint32_t room_in(const struct kv_table *table, uint32_t i_group, uint32_t
 
     if (n_copies > n_free)
         return 0;
+    if (need_at(table, i_group, pos, n_tokens) <= n_free)
+        return n_tokens;
     end = ((uint64_t)table->end[i_group] + n_free - n_copies) * table->pool->layout.block_tokens;
     return (uint32_t)MIN(end - pos, (uint64_t)n_tokens);
 }
@@ -235,7 +246,7 @@ static void set_extent(struct kv_table *table, uint32_t n_tokens)
     for (uint32_t g = 0; g < layout->n_groups; g++)
         if (layout->groups[g].rule != STATE_RECURRENT) {
             table->begin[g] = kv_pool_first_seen(layout, g, n_tokens);
-            table->end[g] = table->n_blocks;
+            table->end[g] = kv_pool_last_seen(layout, g, table->n_blocks);
         }
 }
 
@@ -246,7 +257,7 @@ bool kv_table_can_share(const struct kv_table *src, uint32_t n_tokens)
     for (uint32_t g = 0; g < layout->n_groups; g++)
         if (layout->groups[g].rule == STATE_RECURRENT ||
             src->begin[g] > kv_pool_first_seen(layout, g, n_tokens) ||
-            src->end[g] < blocks_for(src, n_tokens))
+            src->end[g] < group_end(src, g, n_tokens))
             return false;
     return true;
 }
@@ -402,7 +413,8 @@ int kv_table_jump(struct kv_table *table, uint32_t n_tokens)
     assert(n_tokens % layout->block_tokens == 0 && n_tokens <= table->n_tokens);
     for (uint32_t g = 0; g < layout->n_groups; g++)
         if (is_rule(table, g, STATE_WINDOW) &&
-            end - kv_pool_first_seen(layout, g, n_tokens) > kv_pool_group_free(table->pool, g))
+            kv_pool_last_seen(layout, g, end) - kv_pool_first_seen(layout, g, n_tokens) >
+                kv_pool_group_free(table->pool, g))
             return KV_FULL;
     for (uint32_t g = 0; g < layout->n_groups; g++) {
         if (!is_rule(table, g, STATE_WINDOW))
@@ -410,7 +422,7 @@ int kv_table_jump(struct kv_table *table, uint32_t n_tokens)
         pass_blocks(table, g, table->end[g]);
         table->begin[g] = table->end[g] = kv_pool_first_seen(layout, g, n_tokens);
         table->n_named = MIN(table->n_named, table->begin[g]);
-        while (table->end[g] < end)
+        while (table->end[g] < kv_pool_last_seen(layout, g, end))
             table->blocks[g][table->end[g]++] = kv_block_take(table->pool, g);
     }
     return 0;

@@ -62,7 +62,7 @@ void sched_keep_mark(struct sched *s, struct seq *seq, uint32_t border, bool kep
             continue;
         if (layout->groups[g].rule == STATE_WINDOW)
             i = kv_pool_first_seen(layout, g, border * block_tokens(s));
-        for (; i < border; i++) {
+        for (; i < kv_pool_last_seen(layout, g, border); i++) {
             const uint32_t block = kv_pool_find(pool, &seq->names[i], g);
 
             if (block != KV_NO_BLOCK)

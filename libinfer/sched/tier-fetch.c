@@ -79,7 +79,8 @@ static uint64_t bytes_for(const struct sched *s, uint32_t n)
         if (layout->groups[g].rule == STATE_RECURRENT)
             bytes += size;
         else
-            bytes += size * (n - kv_pool_first_seen(layout, g, n * layout->block_tokens));
+            bytes += size * (kv_pool_last_seen(layout, g, n) -
+                             kv_pool_first_seen(layout, g, n * layout->block_tokens));
     }
     return bytes;
 }

@@ -244,7 +244,7 @@ static bool find_rule(struct tier *t, struct fetch *f, enum state_rule rule, uin
             continue;
         if (rule == STATE_WINDOW)
             i = kv_pool_first_seen(layout, g, mark * layout->block_tokens);
-        for (; i < mark; i++)
+        for (; i < kv_pool_last_seen(layout, g, mark); i++)
             add_item(t, f, (*n)++, g, i);
         if (find_blocks(t, f, begin, *n, true) < *n - begin)
             return false;

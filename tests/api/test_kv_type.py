@@ -12,7 +12,7 @@ openai = pytest.importorskip("openai")
 
 BLOCK = 64  # tokens
 GUIDE = ROOT / "packaging/guide/sconce-guide.gguf"
-TYPES = ["f32", "bf16", "fp8", "q8_0", "q4_0", "q8_0:q4_0", "q4_0:fp8"]
+TYPES = ["f32", "bf16", "fp8", "q8_0", "q4_0", "q8_0:q4_0", "q4_0:fp8", "q4_0+recent"]
 WORDS = "What is sconce, and which services does it have? " * 12
 pytestmark = pytest.mark.long
 
@@ -114,7 +114,7 @@ def test_engines_with_different_types_make_room_for_each_other(guide):
 
 def test_unknown_types_are_refused_by_name(guide):
     complete = guide()
-    for bad in ("q9", "f16:", ":f16", "f16:f16:f16", "", "any", "F16", "f16\0", 7):
+    for bad in ("q9", "f16:", ":f16", "f16:f16:f16", "q4_0+new", "+recent", "f16+recent", "", "any", "F16", "f16\0", 7):
         with pytest.raises(openai.BadRequestError) as e:
             complete.client.completions.create(model="guide", prompt="x", extra_body={"kv_type": bad})
         assert e.value.param == "kv_type"

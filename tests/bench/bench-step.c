@@ -118,13 +118,22 @@ static void fill_store(struct kv_store *store)
     }
 }
 
-/* Parses the formats of keys and values: "K" or "K:V". */
+/* Parses the formats of keys and values: "K" or "K:V", and "+recent" after them. */
 static void kv_codecs(const char *name, struct kv_layout *layout)
 {
-    const char *colon = strchr(name, ':'), *v = colon ? colon + 1 : name;
+    const char *colon = strchr(name, ':'), *v = colon ? colon + 1 : name, *plus = strchr(v, '+');
+    const size_t len = plus ? (size_t)(plus - v) : strlen(v);
+    const uint32_t n_blocks = layout->n_blocks[0];
+    bool known = codec_find(name, colon ? (size_t)(colon - name) : len, &layout->k) &&
+                 codec_find(v, len, &layout->v);
 
-    if (!codec_find(name, colon ? (size_t)(colon - name) : strlen(name), &layout->k) ||
-        !codec_find(v, strlen(v), &layout->v)) {
+    if (known && plus) {
+        known = strcmp(plus, "+recent") == 0 && codec_info(layout->k)->rotated &&
+                codec_info(layout->v)->rotated && kv_layout_keep_recent(layout);
+        for (uint32_t i = 0; i < layout->n_groups; i++)
+            layout->n_blocks[i] = layout->n_blocks[i] > 0 ? layout->n_blocks[i] : n_blocks;
+    }
+    if (!known) {
         fprintf(stderr, "bench-step: unknown type of the KV cache: %s\n", name);
         exit(2);
     }

@@ -41,7 +41,9 @@ def option_values():
     return {
         "--isa": (["run", "bench"], table("libinfer/core/cpu.c", "rungs")),
         "--kv-type": (["run", "bench"],
-                      table("services/common/config/kv-type.c", "names") - {"auto"}),
+                      table("services/common/config/kv-type.c", "names") - {"auto"} |
+                      {name + "+recent" for name in
+                       table("services/common/config/kv-type.c", "recent_names")}),
         "--device": (["run", "bench", "serve"], {"auto", "cpu", "vulkan"}),
         "--format": (["transcribe"], table("services/cli/verbs/transcribe.c", "rows") - {"text"}),
         "--rights": (["setup"], table("services/common/config/rights.c", "rights_rows")),

@@ -65,7 +65,7 @@ def ask_zsh(user, *words):
     part = re.search(r"^    %s\)\n(.*?)^        ;;" % words[0], text, re.M | re.S).group(1)
     if len(words) == 3:
         values = re.search(r"%s\}?'?\[.*?\]:\w+:(.*)'$" % words[1], part, re.M)[1]
-        return set(re.findall(r"[\w-]+", values.removeprefix("_values -s , right")))
+        return set(re.findall(r"[\w+-]+", values.removeprefix("_values -s , right")))
     return set(re.findall(r"(?<=[{',*])--?[a-z][a-z-]*", part))
 
 

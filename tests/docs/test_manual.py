@@ -113,7 +113,7 @@ def test_names_the_values_of_options(option):
     for verb in takers:
         page = text(TREE / ("docs/man/sconce-%s.1" % verb))
         about = re.search(r'^\.BI .*%s".*?\n(.*?)^\.TP' % (option + " "), page, re.M | re.S)[1]
-        assert values <= set(re.findall(r"[\w-]+", about)), verb
+        assert values <= set(re.findall(r"[\w+-]+", about)), verb
 
 
 @pytest.mark.parametrize("key, option", [("chat.isa", "--isa"), ("chat.kv_type", "--kv-type")])
@@ -121,6 +121,6 @@ def test_names_the_values_of_keys(key, option):
     values = option_values()[option][1]
     page = text(TREE / "docs/man/sconce.yaml.5")
     about = re.search(r"^\.IR %s .*?\n(.*?)^\.TP" % re.escape(key), page, re.M | re.S)[1]
-    assert values <= set(re.findall(r"\w+", about))
+    assert values <= set(re.findall(r"[\w+]+", about))
     row = re.search(r"^\| `%s` .*" % re.escape(key), (TREE / "docs/configuration.md").read_text(), re.M)
-    assert values <= set(re.findall(r"\w+", row[0]))
+    assert values <= set(re.findall(r"[\w+]+", row[0]))

@@ -56,8 +56,8 @@ struct inf_engine_params {
     const char *kv_type;       /* number format of the KV cache: "f32", "f16", "bf16", "fp8", or,
                                   if the head size is a multiple of 32, "q8_0" and "q4_0", or,
                                   if it is a multiple of 128, "q3_0"; "q8_0:q4_0" gives one format
-                                  for keys and one for values; NULL or "auto": "f16", or "f32" for
-                                  models in F32 */
+                                  for keys and one for values; "+recent" may follow q4_0 and q3_0;
+                                  NULL or "auto": "f16", or "f32" for models in F32 */
     uint64_t kv_bytes; /* size of the KV cache in bytes; 0: enough for 4 sequences of n_ctx tokens,
                           up to a limit. The limit is a quarter of the machine's memory. On a GPU
                           with its own memory, the limit is a quarter of that memory, or all memory

@@ -23,7 +23,8 @@ static const char help[] =
     "  -c, --context N      show the memory of a text of N tokens (default: 32768 and\n"
     "                       131072)\n"
     "  --kv-type TYPE       number format of keys and values: f32, f16, bf16, q8_0,\n"
-    "                       q4_0, q3_0, fp8, or K:V (default: f16, or f32 for models in F32)\n"
+    "                       q4_0, q3_0, fp8, K:V or K:V+recent (default: f16, or f32 for models\n"
+    "                       in F32)\n"
     "  --json               print a JSON object\n"
     "  --meta               also print all metadata of the file\n"
     "  --template           print only the chat template\n" CLI_MODELS_HELP;

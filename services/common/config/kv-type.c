@@ -4,22 +4,27 @@
 
 #include <string.h>
 
-static bool is_name(const char *text, size_t len)
-{
-    static const char *const names[] = {"auto", "f32",  "f16",  "bf16",
-                                        "q8_0", "q4_0", "q3_0", "fp8"};
+static const char *const names[] = {"auto", "f32", "f16", "bf16", "q8_0", "q4_0", "q3_0", "fp8"};
+/* The formats after which "+recent" may follow. */
+static const char *const recent_names[] = {"q4_0", "q3_0"};
 
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (strlen(names[i]) == len && memcmp(names[i], text, len) == 0)
+static bool is_name(const char *text, size_t len, bool recent)
+{
+    const char *const *all = recent ? recent_names : names;
+    const size_t n = recent ? ARRAY_SIZE(recent_names) : ARRAY_SIZE(names);
+
+    for (size_t i = 0; i < n; i++)
+        if (strlen(all[i]) == len && memcmp(all[i], text, len) == 0)
             return true;
     return false;
 }
 
 bool kv_type_valid(const char *text)
 {
-    const char *colon = strchr(text, ':');
+    const char *colon = strchr(text, ':'), *v = colon ? colon + 1 : text, *plus = strchr(v, '+');
+    const size_t len = plus ? (size_t)(plus - v) : strlen(v);
 
-    if (!colon)
-        return is_name(text, strlen(text));
-    return is_name(text, (size_t)(colon - text)) && is_name(colon + 1, strlen(colon + 1));
+    if (plus && strcmp(plus, "+recent") != 0)
+        return false;
+    return is_name(v, len, plus) && (!colon || is_name(text, (size_t)(colon - text), plus));
 }

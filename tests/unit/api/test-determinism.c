@@ -225,8 +225,8 @@ static void check(const char *path)
     };
     static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0"}, *const cpu_kv_types[] = {
                                                                               "fp8", "q4_0",
-                                                                              "q8_0:fp8",
-                                                                              "fp8:f32"};
+                                                                              "q8_0:fp8", "fp8:f32",
+                                                                              "q4_0+recent"};
     const struct inf_model_params params = {.path = path};
     struct way drawn[ARRAY_SIZE(ways)] = {ways[0]};
     struct test_target on;

@@ -463,6 +463,10 @@ TEST(engines_refuse_impossible_parameters)
     ASSERT_CONTAINS(err.text, ": q9;");
     p = (struct inf_engine_params){.model = model, .kv_type = "f16:"};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
+    p = (struct inf_engine_params){.model = model, .kv_type = "f16+recent"};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
+    p = (struct inf_engine_params){.model = model, .kv_type = "f16+new"};
+    ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     p = (struct inf_engine_params){.model = model, .kv_type = "q8_0"};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EOPNOTSUPP);
     ASSERT_CONTAINS(err.text, "multiple of 32");

@@ -30,8 +30,8 @@ static const char *const names[] = {
     "qwen2-tied", "qwen2-window-mix", "qwen3-norm",   "qwen3-bf16",  "qwen3_moe",
     "qwen3_5",    "gemma3",           "gemma4",       "gemma4-keys",
 };
-static const char *const numbers[] = {"f32",  "f16", "bf16",     "q8_0",
-                                      "q4_0", "fp8", "fp8:q8_0", "f16:q4_0"};
+static const char *const numbers[] = {"f32", "f16",      "bf16",     "q8_0",       "q4_0",
+                                      "fp8", "fp8:q8_0", "f16:q4_0", "q4_0+recent"};
 
 struct answer {
     uint32_t n, n_cached;
@@ -75,7 +75,8 @@ static bool is_needed(const struct kv_layout *layout, uint32_t i_group, uint32_t
     case STATE_FULL:
         return i < n_blocks;
     case STATE_WINDOW:
-        return i < n_blocks && i >= kv_pool_first_seen(layout, i_group, n_blocks * BLOCK);
+        return i < kv_pool_last_seen(layout, i_group, n_blocks) &&
+               i >= kv_pool_first_seen(layout, i_group, n_blocks * BLOCK);
     case STATE_RECURRENT:
         return i == n_blocks - 1;
     }

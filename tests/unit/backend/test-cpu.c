@@ -62,8 +62,9 @@ struct bench {
     float *logits; /* [MAX_ROWS, n_vocab] */
 };
 
-static void bench_init(struct bench *b, const struct tiny_options *options, const char *rung,
-                       uint32_t n_threads, enum codec k, enum codec v, bool fuse)
+/* @recent: whether the newest tokens and the first block are kept in more bits. */
+static void bench_init_kv(struct bench *b, const struct tiny_options *options, const char *rung,
+                          uint32_t n_threads, enum codec k, enum codec v, bool recent, bool fuse)
 {
     const struct backend_params params = {.device = "cpu", .isa = rung, .n_threads = n_threads};
     const struct plan_limits limits = {MAX_ROWS, MAX_ROWS, MAX_SEQS, MAX_CTX};
@@ -72,6 +73,10 @@ static void bench_init(struct bench *b, const struct tiny_options *options, cons
     struct inf_err err;
 
     layout.v = v;
+    if (recent) {
+        assert_true(kv_layout_keep_recent(&layout));
+        layout.n_blocks[layout.i_recent] = layout.n_blocks[layout.i_first] = N_BLOCKS;
+    }
     *b = (struct bench){0};
     tiny_init(&b->model, options);
     ASSERT_OK_ERR(backend_new(&params, &b->backend, &err), err);
@@ -84,6 +89,12 @@ static void bench_init(struct bench *b, const struct tiny_options *options, cons
         ASSERT_OK(kv_table_init(&b->tables[i], b->pool, MAX_CTX));
     b->logits = calloc((size_t)MAX_ROWS * options->n_vocab, sizeof(float));
     assert_non_null(b->logits);
+}
+
+static void bench_init(struct bench *b, const struct tiny_options *options, const char *rung,
+                       uint32_t n_threads, enum codec k, enum codec v, bool fuse)
+{
+    bench_init_kv(b, options, rung, n_threads, k, v, false, fuse);
 }
 
 static void bench_done(struct bench *b)
@@ -119,11 +130,7 @@ static void step(struct bench *b, const uint32_t n[MAX_SEQS])
         if (n[i] == 0)
             continue;
         assert_int_equal(kv_table_extend(t, n[i]), 0);
-        seqs[batch.n_seqs++] = (struct batch_seq){.i_row = batch.n_rows,
-                                                  .n_rows = n[i],
-                                                  .pos = pos,
-                                                  .n_blocks = t->n_blocks,
-                                                  .blocks = {t->blocks[0]}};
+        seqs[batch.n_seqs++] = kv_table_part(t, batch.n_rows, pos, n[i]);
         for (uint32_t j = 0; j < n[i]; j++) {
             rows[batch.n_rows] = batch.n_rows;
             tokens[batch.n_rows++] = token_at(b, i, pos + j);
@@ -229,7 +236,7 @@ TEST(fusing_changes_no_bit)
 /* Compares a prompt that is computed at once with the same prompt in steps of each length in
  * @chunks, on each number of @threads. Both lists end with 0. */
 static void check_chunks(const struct tiny_options *options, const char *rung, enum codec k,
-                         enum codec v, const uint32_t *threads, const uint32_t *chunks)
+                         enum codec v, bool recent, const uint32_t *threads, const uint32_t *chunks)
 {
     /* The prompt has more than one range of blocks, so that threads share a sequence. */
     const uint32_t n = ATTN_STRETCH_BLOCKS * BLOCK + 24;
@@ -240,7 +247,7 @@ static void check_chunks(const struct tiny_options *options, const char *rung, e
     for (; *threads > 0; threads++) {
         struct bench b;
 
-        bench_init(&b, options, rung, *threads, k, v, true);
+        bench_init_kv(&b, options, rung, *threads, k, v, recent, true);
         if (!expected)
             expected = alone(&b, 0, n, MAX_ROWS);
         for (const uint32_t *chunk = chunks; *chunk > 0; chunk++) {
@@ -260,21 +267,66 @@ TEST(chunks_and_threads_change_no_bit)
     static const uint32_t some_chunks[] = {1, 0}, all_chunks[] = {1, 7, 16, 50, 0};
 
     for (size_t i = 0; cpu_rung_at(i); i++) {
-        check_chunks(&llama, cpu_rung_at(i), CODEC_F16, CODEC_F16, some_threads, some_chunks);
-        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_BF16, CODEC_BF16, some_threads, some_chunks);
-        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_Q8_0, CODEC_Q8_0, some_threads, some_chunks);
-        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_FP8, CODEC_Q4_0, some_threads, some_chunks);
-        check_chunks(&halves, cpu_rung_at(i), CODEC_F16, CODEC_F16, some_threads, some_chunks);
-        check_chunks(&wide, cpu_rung_at(i), CODEC_Q3_0, CODEC_Q3_0, some_threads, some_chunks);
+        check_chunks(&llama, cpu_rung_at(i), CODEC_F16, CODEC_F16, false, some_threads,
+                     some_chunks);
+        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_BF16, CODEC_BF16, false, some_threads,
+                     some_chunks);
+        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_Q8_0, CODEC_Q8_0, false, some_threads,
+                     some_chunks);
+        check_chunks(&tiny_qwen, cpu_rung_at(i), CODEC_FP8, CODEC_Q4_0, false, some_threads,
+                     some_chunks);
+        check_chunks(&halves, cpu_rung_at(i), CODEC_F16, CODEC_F16, false, some_threads,
+                     some_chunks);
+        check_chunks(&wide, cpu_rung_at(i), CODEC_Q3_0, CODEC_Q3_0, false, some_threads,
+                     some_chunks);
+        check_chunks(&wide, cpu_rung_at(i), CODEC_Q3_0, CODEC_Q4_0, true, some_threads,
+                     some_chunks);
     }
-    check_chunks(&llama, NULL, CODEC_BF16, CODEC_BF16, all_threads, all_chunks);
-    check_chunks(&tiny_qwen, NULL, CODEC_F32, CODEC_F32, all_threads, all_chunks);
-    check_chunks(&tiny_qwen, NULL, CODEC_Q8_0, CODEC_Q8_0, all_threads, all_chunks);
-    check_chunks(&tiny_qwen, NULL, CODEC_Q8_0, CODEC_F32, all_threads, all_chunks);
-    check_chunks(&tiny_qwen, NULL, CODEC_BF16, CODEC_Q8_0, some_threads, some_chunks);
-    check_chunks(&tiny_qwen, NULL, CODEC_Q4_0, CODEC_Q4_0, all_threads, all_chunks);
-    check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, all_threads, all_chunks);
-    check_chunks(&wide, NULL, CODEC_Q4_0, CODEC_Q3_0, all_threads, all_chunks);
+    check_chunks(&llama, NULL, CODEC_BF16, CODEC_BF16, false, all_threads, all_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_F32, CODEC_F32, false, all_threads, all_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_Q8_0, CODEC_Q8_0, false, all_threads, all_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_Q8_0, CODEC_F32, false, all_threads, all_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_BF16, CODEC_Q8_0, false, some_threads, some_chunks);
+    check_chunks(&tiny_qwen, NULL, CODEC_Q4_0, CODEC_Q4_0, false, all_threads, all_chunks);
+    check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, false, all_threads, all_chunks);
+    check_chunks(&wide, NULL, CODEC_Q4_0, CODEC_Q3_0, false, all_threads, all_chunks);
+    check_chunks(&wide, NULL, CODEC_Q4_0, CODEC_Q3_0, true, all_threads, all_chunks);
+}
+
+/* Returns the mean squared difference of the logits of the rows @begin … @end - 1. */
+static double difference(const float *a, const float *b, uint32_t begin, uint32_t end)
+{
+    const size_t n_vocab = wide.n_vocab;
+    double sum = 0;
+
+    for (size_t i = begin * n_vocab; i < end * n_vocab; i++)
+        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    return sum / (double)((end - begin) * n_vocab);
+}
+
+TEST(the_first_and_the_newest_tokens_have_smaller_errors)
+{
+    enum { N = 300, RECENT = KV_RECENT };
+    const struct {
+        enum codec codec;
+        bool recent;
+    } kinds[] = {{CODEC_F32, false}, {CODEC_Q3_0, false}, {CODEC_Q3_0, true}};
+    float *got[ARRAY_SIZE(kinds)];
+
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        struct bench b;
+
+        bench_init_kv(&b, &wide, NULL, 2, kinds[i].codec, kinds[i].codec, kinds[i].recent, true);
+        got[i] = alone(&b, 0, N, MAX_ROWS);
+        bench_done(&b);
+    }
+    /* The first rows read all tokens in 8 bits, and the last rows read most tokens in 3 bits. */
+    assert_true(difference(got[2], got[0], 0, RECENT) <
+                difference(got[1], got[0], 0, RECENT) / 100);
+    assert_true(difference(got[2], got[0], N / 2, N) > difference(got[2], got[0], 0, RECENT) * 10);
+    assert_true(difference(got[2], got[0], N / 2, N) < difference(got[1], got[0], N / 2, N));
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        free(got[i]);
 }
 
 /* Runs random steps of all sequences together. Every row must be the same as if its sequence ran
@@ -485,6 +537,7 @@ TEST(products_that_no_kernel_can_do_are_refused)
 RUN_TESTS(cmocka_unit_test(logits_follow_the_formulas_on_every_rung),
           cmocka_unit_test(fusing_changes_no_bit),
           cmocka_unit_test(chunks_and_threads_change_no_bit),
+          cmocka_unit_test(the_first_and_the_newest_tokens_have_smaller_errors),
           cmocka_unit_test(rows_do_not_depend_on_their_neighbors),
           cmocka_unit_test(only_the_rows_asked_for_have_logits),
           cmocka_unit_test(copied_blocks_read_like_the_originals),

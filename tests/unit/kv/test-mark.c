@@ -125,6 +125,69 @@ TEST(computing_is_resumed_where_all_groups_have_their_blocks)
     kv_pool_free(pool);
 }
 
+/* Makes a pool whose last group keeps only the first block. */
+static struct kv_pool *first_make(void)
+{
+    struct kv_layout layout = store_layout(10);
+    struct kv_pool *pool;
+
+    layout.n_groups = 2;
+    layout.groups[1] = layout.groups[FULL];
+    layout.groups[1].rule = STATE_WINDOW;
+    layout.groups[1].window = 1;
+    layout.groups[1].first_only = true;
+    layout.n_blocks[1] = 3;
+    ASSERT_OK(kv_pool_new(&store_device, &layout, &pool));
+    for (int32_t i = 0; i < MAX_TOKENS; i++)
+        tokens[i] = i;
+    kv_name_blocks(&root, tokens, BLOCK, MAX_TOKENS / BLOCK, names);
+    return pool;
+}
+
+TEST(a_group_of_the_first_block_keeps_only_this_block)
+{
+    struct kv_pool *pool = first_make();
+    struct kv_table t, u;
+
+    ASSERT_OK(kv_table_init(&t, pool, MAX_TOKENS));
+    ASSERT_OK(kv_table_init(&u, pool, MAX_TOKENS));
+    ASSERT_OK(kv_table_extend(&t, 18));
+    assert_int_equal(kv_pool_group_free(pool, 1), 2);
+    assert_int_equal(kv_table_open(&t, 16, 2), 2);
+    assert_int_equal(t.begin[1], 0);
+    assert_int_equal(t.end[1], 1);
+    kv_table_name(&t, names, 4);
+    assert_int_equal(kv_pool_n_usable(pool, names, 4, 18), 16);
+
+    ASSERT_OK(kv_table_adopt(&u, names, 16));
+    assert_int_equal(u.blocks[1][0], t.blocks[1][0]);
+    assert_int_equal(u.end[1], 1);
+    ASSERT_OK(kv_table_extend(&u, 9));
+    assert_int_equal(u.end[1], 1);
+    assert_int_equal(kv_pool_group_free(pool, 1), 2);
+    kv_table_truncate(&u, 0);
+    assert_true(kv_table_can_share(&t, 18));
+    kv_table_share(&u, &t, 18);
+    assert_int_equal(u.blocks[1][0], t.blocks[1][0]);
+    ASSERT_OK(kv_table_jump(&u, 16));
+    assert_int_equal(u.end[1], 1);
+    assert_int_not_equal(u.blocks[1][0], t.blocks[1][0]);
+    kv_table_done(&u);
+
+    /* Without the first block, no row can be computed. */
+    kv_table_done(&t);
+    assert_int_equal(kv_pool_group_free(pool, 1), 3);
+    ASSERT_OK(kv_table_init(&t, pool, MAX_TOKENS));
+    for (uint32_t i = 0; i < 3; i++)
+        kv_block_take(pool, 1);
+    for (uint32_t i = 10; i < 13; i++)
+        kv_block_unref(pool, i);
+    assert_int_equal(kv_pool_n_known(pool, names, 4), 4);
+    assert_int_equal(kv_pool_n_usable(pool, names, 4, 18), 0);
+    kv_table_done(&t);
+    kv_pool_free(pool);
+}
+
 TEST(snapshots_give_way_to_states)
 {
     struct kv_pool *pool = hybrid_make();
@@ -155,4 +218,5 @@ TEST(snapshots_give_way_to_states)
 
 RUN_TESTS(cmocka_unit_test(a_table_holds_what_later_rows_see),
           cmocka_unit_test(computing_is_resumed_where_all_groups_have_their_blocks),
+          cmocka_unit_test(a_group_of_the_first_block_keeps_only_this_block),
           cmocka_unit_test(snapshots_give_way_to_states))

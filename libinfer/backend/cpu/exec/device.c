@@ -26,6 +26,15 @@ static uint64_t kv_max_blocks(struct backend *b UNUSED, const struct kv_layout *
     return UINT32_MAX;
 }
 
+/* Returns the bytes of the keys (@k) or values of one head in one layer of a block. */
+static uint64_t head_bytes(const struct kv_layout *l, uint32_t i_group, bool k)
+{
+    if (l->groups[i_group].rule == STATE_RECURRENT)
+        return 0;
+    return codec_head_bytes(kv_layout_codec(l, i_group, k), l->groups[i_group].head_dim) *
+           l->block_tokens;
+}
+
 /* Sets the places of the blocks of all groups. *ret_size is the size of the store. Returns false if
  * it is too large. */
 static bool store_place_groups(struct kv_store *store, uint64_t *ret_size)
@@ -41,8 +50,10 @@ static bool store_place_groups(struct kv_store *store, uint64_t *ret_size)
             .first = kv_layout_first(l, i),
             .n_blocks = l->n_blocks[i],
             .block_bytes = kv_layout_block_bytes(l, i),
-            .head_bytes = {[KV_KEYS] = codec_head_bytes(l->k, g->head_dim) * l->block_tokens,
-                           [KV_VALUES] = codec_head_bytes(l->v, g->head_dim) * l->block_tokens},
+            .codec = {[KV_KEYS] = kv_layout_codec(l, i, true),
+                      [KV_VALUES] = kv_layout_codec(l, i, false)},
+            .head_bytes =
+                {[KV_KEYS] = head_bytes(l, i, true), [KV_VALUES] = head_bytes(l, i, false)},
             .layer_floats = recurrent ? (uint64_t)g->conv_floats + g->matrix_floats : 0,
         };
         if (!size_mul(store->groups[i].block_bytes, MAX(l->n_blocks[i], 1u), &size) ||

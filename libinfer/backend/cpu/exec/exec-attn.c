@@ -133,12 +133,26 @@ static void sums_clear(const struct task *t, struct sums *sums)
         sums->max[i] = -INFINITY;
 }
 
-/* Returns the tokens of block @i_block that row @row of the tile sees. */
-static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint32_t i_block)
+/* Returns the group whose blocks with the newest tokens the task reads, or 0 (struct kv_layout). */
+static uint32_t recent_group(const struct task *t)
+{
+    const struct kv_layout *l = &t->x->store->layout;
+
+    return !t->p->memory && l->groups[t->p->i_group].rule == STATE_FULL ? l->i_recent : 0;
+}
+
+/* Returns the tokens of block @i_block that row @row of the tile sees in group @i_group. */
+static struct attn_range visible_tokens(const struct task *t, uint32_t row, uint32_t i_block,
+                                        uint32_t i_group)
 {
     const uint32_t pos = t->tile->pos + row, base = i_block * t->bt;
-    const uint32_t first = first_visible(t->p, pos), end = end_visible(t->p, t->tile, pos);
+    const uint32_t recent = pos >= KV_RECENT ? pos - KV_RECENT + 1 : 0;
+    uint32_t first = first_visible(t->p, pos), end = end_visible(t->p, t->tile, pos);
 
+    if (recent_group(t) > 0 && i_group == recent_group(t))
+        first = MAX(first, recent);
+    else if (recent_group(t) > 0 && i_block > 0)
+        end = MIN(end, recent);
     return (struct attn_range){.lo = first > base ? MIN(first - base, t->bt) : 0,
                                .hi = end > base ? MIN(end - base, t->bt) : 0};
 }
@@ -174,14 +188,16 @@ static void softmax_rows(const struct task *t, const struct sums *sums)
     }
 }
 
-/* Returns the address of the keys or values of head @i of the task in block @i_block. */
+/* Returns the address of the keys or values of head @i of the task in block @i_block of group
+ * @i_group. */
 static const unsigned char *head_of(const struct task *t, enum kv_part part, uint32_t i,
-                                    uint32_t i_block)
+                                    uint32_t i_block, uint32_t i_group)
 {
     const struct batch_seq *seq = t->tile->seq;
+    const struct state_place place = {i_group, t->p->i_layer};
 
-    return kv_store_head(t->x->store, part, attn_place(t->p), t->i_head + i,
-                         (t->p->memory ? seq->memory : seq->blocks[t->p->i_group])[i_block]);
+    return kv_store_head(t->x->store, part, place, t->i_head + i,
+                         (t->p->memory ? seq->memory : seq->blocks[i_group])[i_block]);
 }
 
 /* Returns the memory to prefetch while the values of head @i are read. While the keys of the head
@@ -190,12 +206,14 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
  * byte, even if keys and values have different sizes. After the last head the keys of the next
  * block follow. Returns NULL after the last of @n_blocks blocks. */
 static const unsigned char *after_values(const struct task *t, uint32_t i, uint32_t i_block,
-                                         uint32_t n_blocks)
+                                         uint32_t n_blocks, uint32_t i_group)
 {
     if (i + 1 < t->n_heads)
-        return head_of(t, KV_VALUES, i, i_block) +
-               t->x->store->groups[t->p->i_group].head_bytes[KV_KEYS];
-    return i_block + 1 < n_blocks ? head_of(t, KV_KEYS, 0, i_block + 1) : NULL;
+        return head_of(t, KV_VALUES, i, i_block, i_group) +
+               t->x->store->groups[i_group].head_bytes[KV_KEYS];
+    return i_group == t->p->i_group && i_block + 1 < n_blocks
+               ? head_of(t, KV_KEYS, 0, i_block + 1, i_group)
+               : NULL;
 }
 
 /* Returns the index of head @i_head among the heads whose scores the batch requests, or -1 if the
@@ -231,13 +249,14 @@ static void keep_scores(const struct task *t, uint32_t i, uint32_t i_block)
     }
 }
 
-/* Processes head @i of the task in block @i_block. @n_blocks is passed to after_values(). */
+/* Processes head @i of the task in block @i_block of group @i_group. @n_blocks is passed to
+ * after_values(). */
 static void one_head(const struct task *t, const struct sums *sums, uint32_t i, uint32_t i_block,
-                     uint32_t n_blocks)
+                     uint32_t n_blocks, uint32_t i_group)
 {
     const struct sums mine = sums_of_head(t, sums, i);
     const struct attn_fns *fns = t->x->plan->attn;
-    const enum codec *codec = t->x->store->codec;
+    const enum codec *codec = t->x->store->groups[i_group].codec;
     const bool ahead = t->n_q <= AHEAD_QUERIES;
     struct attn_args args = {
         .n_rows = t->n_q,
@@ -245,8 +264,8 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
         .block_tokens = t->bt,
         .range = t->range,
         .q = t->q + (size_t)i * t->n_q * t->hd,
-        .kv = head_of(t, KV_KEYS, i, i_block),
-        .ahead = ahead ? head_of(t, KV_VALUES, i, i_block) : NULL,
+        .kv = head_of(t, KV_KEYS, i, i_block, i_group),
+        .ahead = ahead ? head_of(t, KV_VALUES, i, i_block, i_group) : NULL,
         .s = t->s,
         .o = mine.o,
     };
@@ -257,13 +276,31 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
     if (t->x->batch->kept)
         keep_scores(t, i, i_block);
     softmax_rows(t, &mine);
-    args.kv = head_of(t, KV_VALUES, i, i_block);
-    args.ahead = ahead ? after_values(t, i, i_block, n_blocks) : NULL;
+    args.kv = head_of(t, KV_VALUES, i, i_block, i_group);
+    args.ahead = ahead ? after_values(t, i, i_block, n_blocks, i_group) : NULL;
     fns->values[codec[KV_VALUES]](&args);
+}
+
+/* Processes all heads of the task in block @i_block of group @i_group, if a row sees tokens there.
+ * @n_blocks is passed to after_values(). */
+static void one_block(const struct task *t, const struct sums *sums, uint32_t i_block,
+                      uint32_t n_blocks, uint32_t i_group)
+{
+    bool seen = false;
+
+    for (uint32_t j = 0; j < t->n_q; j++) {
+        t->range[j] =
+            j % t->group == 0 ? visible_tokens(t, j / t->group, i_block, i_group) : t->range[j - 1];
+        t->range[j].lo = MIN(t->range[j].lo, t->range[j].hi);
+        seen |= t->range[j].lo < t->range[j].hi;
+    }
+    for (uint32_t j = 0; seen && j < t->n_heads; j++)
+        one_head(t, sums, j, i_block, n_blocks, i_group);
 }
 
 static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *sums)
 {
+    const struct kv_layout *l = &t->x->store->layout;
     uint32_t begin, end, all;
 
     visible_blocks(t, &begin, &all);
@@ -271,10 +308,11 @@ static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *s
     end = MIN(all, (i_stretch + 1) * ATTN_STRETCH_BLOCKS);
     sums_clear(t, sums);
     for (uint32_t i = begin; i < end; i++) {
-        for (uint32_t j = 0; j < t->n_q; j++)
-            t->range[j] = j % t->group == 0 ? visible_tokens(t, j / t->group, i) : t->range[j - 1];
-        for (uint32_t j = 0; j < t->n_heads; j++)
-            one_head(t, sums, j, i, all);
+        const uint32_t recent = recent_group(t);
+
+        one_block(t, sums, i, all, recent > 0 && i == 0 ? l->i_first : t->p->i_group);
+        if (recent > 0 && i > 0)
+            one_block(t, sums, i, all, recent);
     }
 }
 

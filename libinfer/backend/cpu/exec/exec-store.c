@@ -128,8 +128,19 @@ static void store_fp8(const struct slot *s, enum kv_part part, const float *head
         s->block[(size_t)d * s->bt + s->t] = bytes[d];
 }
 
-void exec_store(const struct exec *x, enum kv_part part, struct state_place place, uint32_t i_head,
-                uint32_t row, const float *head, void *half)
+/* Rotates the head and stores it as Q8_0. */
+static void store_exact(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
+                        const struct exec *x)
+{
+    float y[ATTN_HEAD_MAX];
+
+    memcpy(y, head, s->hd * sizeof(*y));
+    x->plan->attn->rotate(y, s->hd);
+    store_q8(s, part, y, bytes, x);
+}
+
+static void store_head(const struct exec *x, enum kv_part part, struct state_place place,
+                       uint32_t i_head, uint32_t row, const float *head, void *half)
 {
     const struct kv_store *store = x->store;
     const uint32_t bt = store->layout.block_tokens, i_block = x->plan->row_pos[row] / bt;
@@ -141,7 +152,11 @@ void exec_store(const struct exec *x, enum kv_part part, struct state_place plac
         .hd = store->layout.groups[place.i_group].head_dim,
     };
 
-    switch (store->codec[part]) {
+    if (store->layout.groups[place.i_group].exact) {
+        store_exact(&s, part, head, half, x);
+        return;
+    }
+    switch (store->groups[place.i_group].codec[part]) {
     case CODEC_F32:
         store_f32(&s, part, head);
         break;
@@ -166,4 +181,19 @@ void exec_store(const struct exec *x, enum kv_part part, struct state_place plac
     default:
         assert(false);
     }
+}
+
+void exec_store(const struct exec *x, enum kv_part part, struct state_place place, uint32_t i_head,
+                uint32_t row, const float *head, void *half)
+{
+    const struct kv_layout *l = &x->store->layout;
+
+    store_head(x, part, place, i_head, row, head, half);
+    if (l->i_recent == 0 || l->groups[place.i_group].rule != STATE_FULL)
+        return;
+    place.i_group = l->i_recent;
+    store_head(x, part, place, i_head, row, head, half);
+    place.i_group = l->i_first;
+    if (x->plan->row_pos[row] < l->block_tokens)
+        store_head(x, part, place, i_head, row, head, half);
 }

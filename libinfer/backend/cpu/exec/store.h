@@ -21,6 +21,7 @@ struct store_group {
     /* FULL and WINDOW: bytes of the keys or values of one head in one layer of a block, by enum
      * kv_part. */
     uint64_t head_bytes[KV_PART_N];
+    enum codec codec[KV_PART_N];
     uint64_t layer_floats; /* RECURRENT: floats of one layer */
 };
 
@@ -33,7 +34,7 @@ struct kv_store {
     uint64_t size;
     struct kv_layout layout;
     struct store_group groups[STATE_GROUPS_MAX];
-    enum codec codec[KV_PART_N];
+    enum codec codec[KV_PART_N]; /* of groups that are not exact (graph/state.h) */
 };
 
 /* Returns the address of K or V of one head in one block. */
