@@ -88,6 +88,93 @@ def test_wrong_arguments_are_refused(args, problem):
     assert r.returncode != 0 and problem in r.stderr
 
 
+# The whole script, with parts of the release that are made up
+
+BUILD = """set -eu
+arch=$(dpkg --print-architecture)
+[ "$1" != --arch ] || { arch=$2; shift 2; }
+for name in libinfer0 sconce sconce-audio; do
+    mkdir -p "$1/$name/DEBIAN"
+    cat >"$1/$name/DEBIAN/control" <<END
+Package: $name
+Version: VERSION
+Architecture: $arch
+Maintainer: a <a@sconce.example>
+Description: a test
+END
+    dpkg-deb --root-owner-group --build "$1/$name" "$1/${name}_VERSION_$arch.deb"
+    rm -r "$1/$name"
+done
+"""
+LIBRARIES = """import pathlib, sys
+out = pathlib.Path(sys.argv[3])
+(out / "own").mkdir(parents=True)
+(out / "libraries.json").write_text("[]")
+assert len(list(pathlib.Path(sys.argv[2]).glob(f"*_{sys.argv[1]}.deb"))) == 3
+"""
+BUNDLE = "import sys\nopen(f'{sys.argv[3]}/{sys.argv[1]}.tar.gz', 'w')\n"
+
+
+@pytest.fixture
+def tagged(copy):
+    """Provides a git repository with the scripts of a release and a tag. Its packages are empty."""
+    shutil.copytree(ROOT / "packaging", copy / "packaging", dirs_exist_ok=True,
+                    ignore=shutil.ignore_patterns("packagecache", "guide", "ears", "__pycache__"))
+    changelog = (copy / "packaging/debian/changelog").read_text()
+    full = changelog[changelog.index("(") + 1:changelog.index(")")]
+    for name, text in (("build-deb.sh", BUILD.replace("VERSION", full)), ("release/libraries.py", LIBRARIES),
+                       ("release/bundle.py", BUNDLE)):
+        (copy / "packaging" / name).write_text(text)
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_DATE": "@1000000000 +0000",
+           "GIT_COMMITTER_DATE": "@1000000000 +0000"}
+    person = ["-c", "user.name=a", "-c", "user.email=a@sconce.example"]
+    for args in (["init", "-q"], ["add", "-A"], [*person, "commit", "-qm", "a"],
+                 ["tag", "v" + full.rpartition("-")[0]]):
+        run("git", "-c", "safe.directory=*", *args, cwd=copy, env=env, check=True)
+    return copy, full.rpartition("-")[0]
+
+
+def sums(directory):
+    r = run("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", cwd=directory)
+    assert r.returncode == 0, r.stdout + r.stderr
+    return (directory / "SHA256SUMS").read_text()
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("git", "apt-ftparchive", "dpkg-deb", "patchelf", "readelf", "gpg",
+                                               "xz"))), reason="needs the packages of RELEASE_PACKAGES")
+def test_a_release_from_a_tag_to_its_checksums(tagged, tmp_path):
+    """The paths are relative to the directory in which the script is started."""
+    tree, version = tagged
+    place = tmp_path / "place"
+    (place / "keys").mkdir(parents=True, mode=0o700)
+    env = {**os.environ, "GNUPGHOME": str(place / "keys")}
+    run("gpg", "--batch", "--passphrase", "", "--quick-gen-key", "test@sconce.example", "ed25519", env=env, check=True)
+    with open(place / "secret", "wb") as key:
+        subprocess.run(["gpg", "--batch", "--export-secret-keys"], env=env, stdout=key, check=True)
+    release = ["sh", str(tree / "packaging/release.sh")]
+    try:
+        r = run(*release, "--key", "secret", "v" + version, cwd=place)
+        assert r.returncode == 0, r.stdout + r.stderr
+        out = place / f"release-{version}"
+        names = {line.split()[1] for line in sums(out).splitlines()}
+        assert {f"sconce-{version}.tar.xz", f"sconce-{version}-linux-amd64.tar.gz",
+                f"sconce-{version}-linux-arm64.cdx.json", "CHANGELOG.md", "apt/sconce.gpg"} <= names
+        assert sum(name.endswith(".deb") for name in names) == 6
+        check = run("gpg", "--batch", "--verify", "SHA256SUMS.asc", "SHA256SUMS", cwd=out, env=env)
+        assert check.returncode == 0, check.stderr
+        # The same tag gives the same files, and the key may also be in a keyring. No directory is overwritten.
+        r = run(*release, "--key-id", "test@sconce.example", "--out", "again", "v" + version, cwd=place,
+                env={**env, "GNUPGHOME": "keys"})
+        assert r.returncode == 0, r.stdout + r.stderr
+        unsigned = [[line for line in sums(d).splitlines() if "Release" not in line.split("/")[-1] or
+                     line.endswith("/Release")] for d in (out, place / "again")]
+        assert unsigned[0] == unsigned[1]
+        r = run(*release, "--unsigned", "--out", "again", "v" + version, cwd=place)
+        assert r.returncode == 1 and "again is not empty" in r.stderr
+    finally:
+        run("gpgconf", "--kill", "all", env=env)
+
+
 # The installer of the tarball
 
 @pytest.fixture
