@@ -112,6 +112,7 @@ out = pathlib.Path(sys.argv[3])
 (out / "libraries.json").write_text("[]")
 assert len(list(pathlib.Path(sys.argv[2]).glob(f"*_{sys.argv[1]}.deb"))) == 3
 """
+CHANGELOGS = "import os, sys\nsys.exit(int(os.environ.get('STATUS', '0')))\n"
 BUNDLE = "import sys\nopen(f'{sys.argv[3]}/{sys.argv[1]}.tar.gz', 'w')\n"
 
 
@@ -123,7 +124,7 @@ def tagged(copy):
     changelog = (copy / "packaging/debian/changelog").read_text()
     full = changelog[changelog.index("(") + 1:changelog.index(")")]
     for name, text in (("build-deb.sh", BUILD.replace("VERSION", full)), ("release/libraries.py", LIBRARIES),
-                       ("release/bundle.py", BUNDLE)):
+                       ("release/bundle.py", BUNDLE), ("release/changelogs.py", CHANGELOGS)):
         (copy / "packaging" / name).write_text(text)
     env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_DATE": "@1000000000 +0000",
            "GIT_COMMITTER_DATE": "@1000000000 +0000"}
@@ -171,6 +172,8 @@ def test_a_release_from_a_tag_to_its_checksums(tagged, tmp_path):
         assert unsigned[0] == unsigned[1]
         r = run(*release, "--unsigned", "--out", "again", "v" + version, cwd=place)
         assert r.returncode == 1 and "again is not empty" in r.stderr
+        r = run(*release, "--unsigned", "--out", "weak", "v" + version, cwd=place, env={**os.environ, "STATUS": "1"})
+        assert r.returncode == 1 and "the libraries lack fixes" in r.stderr
     finally:
         run("gpgconf", "--kill", "all", env=env)
 
@@ -390,6 +393,76 @@ def test_a_wrong_list_of_weaknesses_is_refused(tmp_path, bill):
     assert "cannot be read" in weaknesses(tmp_path, bill, known="{").stderr
     assert "is not a list of Debian's security tracker" in weaknesses(tmp_path, bill, known=[1]).stderr
     assert "accepted:2: a line has a CVE" in weaknesses(tmp_path, bill, "CVE-1 one\n").stderr
+
+
+NEW = """one (1.0-2) bookworm-security; urgency=medium
+
+  * CVE-2024-0011: a fix
+
+ -- a <a@sconce.example>  Sun, 09 Sep 2001 01:46:40 +0000
+
+one (1.0-1) unstable; urgency=medium
+
+  * More about CVE-2023-0001 and CVE-2023-0002.
+
+one (0.9-1) unstable; urgency=medium
+
+  * Fixes CVE-2023-0001.
+"""
+NEWER = "one (2.0-1) unstable\n  * CVE-2023-0001 CVE-2024-0011 CVE-2024-0012\none (1.9-1) unstable\n  * CVE-2024-0012\n"
+
+
+def changelog_module():
+    sys.path.insert(0, str(RELEASE))
+    import changelogs
+    return changelogs
+
+
+@pytest.mark.skipif(not shutil.which("dpkg"), reason="no dpkg, which compares versions")
+def test_changelogs_tell_missing_fixes(capsys):
+    module = changelog_module()
+    assert module.first_fixes(NEW) == {"CVE-2024-0011": "1.0-2", "CVE-2023-0001": "0.9-1", "CVE-2023-0002": "1.0-1"}
+    accepted = {("CVE-2024-0013", "two"): "not used"}
+    newer = {"stable": {"one": NEWER}, "unstable": {"one": NEWER, "two": "two (5) x\n  * CVE-2024-0013\n"}}
+    counts = module.report({("one", "1.0-1"), ("two", "1")}, {"one": NEW}, newer, accepted)
+    assert counts == {"fixed": 2, "missing": 1, "unclear": 1, "accepted": 1}
+    assert capsys.readouterr().out.splitlines() == [
+        "  missing: CVE-2024-0011 one 1.0-1: fixed in 1.0-2",
+        "  unclear: CVE-2024-0012 one 1.0-1: 1.9-1 in stable names it",
+        "  accepted: CVE-2024-0013 two 1: not used"]
+    assert module.report({("one", "1.0-2")}, {"one": NEW}, {}, {})["missing"] == 0
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="no dpkg-deb")
+def test_the_end_of_security_support_is_found(tmp_path):
+    module = changelog_module()
+    files = {"DEBIAN/control": f"Package: {module.SUPPORT}\nVersion: 1\nArchitecture: all\n"
+                               "Maintainer: a <a@sconce.example>\nDescription: a test\n",
+             "usr/share/debian-security-support/security-support-ended.deb12":
+                 "# ended\none 1.0-1 2026-01-01 too old\ntwo.* 0 2026-01-01 all of them\n",
+             "usr/share/debian-security-support/security-support-limited": "three only as a client\n",
+             "usr/share/doc/debian-security-support/changelog.Debian": NEW}
+    for name, text in files.items():
+        (tmp_path / "top" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "top" / name).write_text(text)
+    run("gzip", str(tmp_path / "top/usr/share/doc/debian-security-support/changelog.Debian"), check=True)
+    deb = tmp_path / "support.deb"
+    run("dpkg-deb", "--root-owner-group", "--build", str(tmp_path / "top"), str(deb), check=True)
+    assert module.read_changelog(deb) == NEW
+
+    class Apt:
+        options = ()
+
+        def download(self, _wanted):
+            return {module.SUPPORT: deb}
+
+    module.packages = lambda _apt: {module.SUPPORT: [(1, module.SUPPORT, "1")]}
+    try:
+        found = list(module.support(Apt(), ["one", "two-and-more", "three", "four"], "12"))
+    finally:
+        del sys.modules["changelogs"]
+    assert found == [("ended", "one", "1.0-1 2026-01-01 too old"),
+                     ("ended", "two-and-more", "0 2026-01-01 all of them"), ("limited", "three", "only as a client")]
 
 
 def test_accepted_weaknesses_have_a_reason_and_are_documented():
