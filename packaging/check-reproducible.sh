@@ -4,23 +4,30 @@
 # processors), compares them byte by byte, and shows the packages that differ, with diffoscope if it is installed.
 #
 #   packaging/check-reproducible.sh
-#   packaging/check-reproducible.sh --release TAG [OPTION]...
+#   packaging/check-reproducible.sh --release TAG [--against DIR] [OPTION]...
 #
 # With --release it runs packaging/release.sh twice for a tag, with the same options, and compares all files except
-# signatures. Both runs then have the same clock, because apt refuses lists of packages that have
-# expired.
+# signatures. The second run begins when the first one has ended, but the clock is not changed, because apt refuses lists
+# of packages that have expired. With --against it runs packaging/release.sh once, and compares the result with the
+# release in DIR, for example one that somebody has published; OPTION must name its architectures.
 set -eu
 
-release=
+tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+release='' against=''
 if [ "${1-}" = --release ] && [ $# -ge 2 ]; then
     release=$2
     shift 2
+    if [ "${1-}" = --against ] && [ $# -ge 2 ]; then
+        against=$(CDPATH='' cd -- "$2" && pwd)
+        shift 2
+    fi
 elif [ $# -gt 0 ]; then
-    echo "Usage: sh packaging/check-reproducible.sh [--release TAG [OPTION-OF-RELEASE.SH]...]" >&2
+    echo "Usage: sh packaging/check-reproducible.sh [--release TAG [--against DIR] [OPTION-OF-RELEASE.SH]...]" >&2
     exit 2
 fi
 
-tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+# Both builds have to compile everything.
+export CCACHE_DISABLE=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -39,21 +46,33 @@ make_release() {
         exit 1
     }
     umask 022
-    # SHA256SUMS contains the sums of the signatures, which differ.
-    sed -i -E '/ .*(InRelease|Release\.gpg)$/d' "$work/$name/out/SHA256SUMS"
+}
+
+# list_sums DIR: prints the checksums of a release without those of the signatures and of the key, which differ.
+list_sums() {
+    (cd "$1" && sha256sum --check --strict --quiet SHA256SUMS >&2)
+    sed -E '/ .*(InRelease|Release\.gpg|sconce\.gpg)$/d' "$1/SHA256SUMS"
 }
 
 if [ "$release" ]; then
     [ $# -gt 0 ] || set -- --unsigned
-    make_release one 022 UTC "$@"
+    if [ -z "$against" ]; then
+        make_release one 022 UTC "$@"
+        against=$work/one/out
+    fi
     make_release a-second-one-with-a-longer-path 0077 Pacific/Kiritimati "$@"
-    cd "$work"
-    cat one/out/SHA256SUMS
-    diff -r -x InRelease -x Release.gpg -x SHA256SUMS.asc one/out a-second-one-with-a-longer-path/out || {
+    second=$work/a-second-one-with-a-longer-path/out
+    list_sums "$against" >"$work/sums"
+    list_sums "$second" >"$work/second-sums"
+    if ! diff "$work/sums" "$work/second-sums"; then
+        if command -v diffoscope >/dev/null 2>&1; then
+            diffoscope "$against" "$second" >&2 || true
+        fi
         echo "the two releases differ" >&2
         exit 1
-    }
-    echo "$(wc -l <one/out/SHA256SUMS) files, 0 differ"
+    fi
+    cat "$work/sums"
+    echo "$(wc -l <"$work/sums") files, 0 differ"
     exit 0
 fi
 

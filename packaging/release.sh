@@ -103,7 +103,7 @@ python3 packaging/release/version.py check || fail "the files of $tag disagree a
 [ "$tag" = "v$version" ] || fail "the tag $tag is not v$version, the version in meson.build"
 full=$(sed -n '1s/.*(\(.*\)).*/\1/p' packaging/debian/changelog)
 SOURCE_DATE_EPOCH=$($git log -1 --format=%ct)
-export SOURCE_DATE_EPOCH
+export SOURCE_DATE_EPOCH CCACHE_DISABLE=1
 out=$(absolute "${out:-release-$version}")
 [ -z "$(ls -A "$out" 2>/dev/null)" ] || fail "$out is not empty"
 mkdir -p "$out"

@@ -91,6 +91,7 @@ def test_wrong_arguments_are_refused(args, problem):
 # The whole script, with parts of the release that are made up
 
 BUILD = """set -eu
+umask 022
 arch=$(dpkg --print-architecture)
 [ "$1" != --arch ] || { arch=$2; shift 2; }
 for name in libinfer0 sconce sconce-audio; do
@@ -141,8 +142,12 @@ def sums(directory):
     return (directory / "SHA256SUMS").read_text()
 
 
-@pytest.mark.skipif(not all(map(shutil.which, ("git", "apt-ftparchive", "dpkg-deb", "patchelf", "readelf", "gpg",
-                                               "xz"))), reason="needs the packages of RELEASE_PACKAGES")
+needs_packages = pytest.mark.skipif(
+    not all(map(shutil.which, ("git", "apt-ftparchive", "dpkg-deb", "patchelf", "readelf", "gpg", "xz"))),
+    reason="needs the packages of RELEASE_PACKAGES")
+
+
+@needs_packages
 def test_a_release_from_a_tag_to_its_checksums(tagged, tmp_path):
     """The paths are relative to the directory in which the script is started."""
     tree, version = tagged
@@ -176,6 +181,27 @@ def test_a_release_from_a_tag_to_its_checksums(tagged, tmp_path):
         assert r.returncode == 1 and "the libraries lack fixes" in r.stderr
     finally:
         run("gpgconf", "--kill", "all", env=env)
+
+
+@needs_packages
+def test_releases_are_compared(tagged, tmp_path):
+    tree, version = tagged
+    check = ["sh", str(tree / "packaging/check-reproducible.sh"), "--release", "v" + version]
+    out = tmp_path / "first"
+    r = run("sh", str(tree / "packaging/release.sh"), "--unsigned", "--arch", "arm64", "--out", str(out), "v" + version)
+    assert r.returncode == 0, r.stdout + r.stderr
+    r = run(*check, "--against", "first", "--unsigned", "--arch", "arm64", cwd=tmp_path)
+    assert r.returncode == 0, r.stdout + r.stderr
+    n = len(sums(out).splitlines())
+    assert f"\n{n} files, 0 differ\n" in r.stdout and ".deb\n" in r.stdout
+    (out / "CHANGELOG.md").write_text("another")
+    r = run(*check, "--against", "first", "--unsigned", "--arch", "arm64", cwd=tmp_path)
+    assert r.returncode != 0 and "CHANGELOG.md: FAILED" in r.stdout + r.stderr
+    text = "".join(run("sha256sum", line.split()[1], cwd=out).stdout for line in
+                   (out / "SHA256SUMS").read_text().splitlines())
+    (out / "SHA256SUMS").write_text(text)
+    r = run(*check, "--against", "first", "--unsigned", "--arch", "arm64", cwd=tmp_path)
+    assert r.returncode != 0 and "the two releases differ" in r.stderr and "CHANGELOG.md" in r.stdout
 
 
 # The installer of the tarball
