@@ -20,7 +20,8 @@ def make_key(work):
     """Makes a key pair; returns the file with the secret key."""
     (work / "keys").mkdir(mode=0o700)
     env = {**os.environ, "GNUPGHOME": str(work / "keys")}
-    run("gpg", "--batch", "--quiet", "--passphrase", "", "--quick-gen-key", "release@sconce.example", "ed25519", env=env)
+    run("gpg", "--batch", "--quiet", "--passphrase", "", "--quick-gen-key", "release@sconce.example", "ed25519",
+        env=env)
     with open(work / "key", "wb") as key:
         subprocess.run(["gpg", "--batch", "--export-secret-keys"], env=env, stdout=key, check=True)
     run("gpgconf", "--kill", "all", env=env)
