@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import shutil
+import socket
 import tempfile
 import time
 
@@ -15,7 +16,7 @@ from conftest import BUILD, CHAT, GATEWAY, ROOT, SLOW
 
 STORE = BUILD / "services/store/sconce-store"
 FETCH = BUILD / "services/fetch/sconce-fetch"
-ASKS, CHANGES, ALL = ("sk-" + letter * 40 for letter in "abc")
+ASKS, CHANGES, ALL = ("sk-" + letter * 40 for letter in "abd")
 WEIGHTS = (ROOT / "packaging/guide/sconce-guide.gguf").read_bytes()
 
 
@@ -83,6 +84,17 @@ class Stores:
 
     def has(self, name):
         return os.path.exists(os.path.join(self.path, name, "manifest.yaml"))
+
+    def running(self):
+        """Returns the number of pulls that run."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(10 * SLOW)
+            s.connect(self.sock)
+            s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            data = b""
+            while piece := s.recv(65536):
+                data += piece
+        return json.loads(data.partition(b"\r\n\r\n")[2])["running"]
 
     def wait(self, condition, seconds=20):
         end = time.monotonic() + seconds * SLOW

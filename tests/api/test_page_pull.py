@@ -44,13 +44,13 @@ def fetch(browser, name):  # noqa: F811
 
 def watch(browser, until):  # noqa: F811
     """Returns what the page shows, one (text, whether the bar is shown, its position, seconds) for each change, until
-    the text contains @until."""
+    the text matches @until."""
     seen, end = [], time.monotonic() + 60 * SLOW
     while time.monotonic() < end:
         text, is_shown, position = browser.run(SHOWN)
         if not seen or seen[-1][:3] != (text, is_shown, position):
             seen.append((text, is_shown, position, time.monotonic()))
-        if until in text:
+        if re.search(until, text):
             return seen
         time.sleep(0.02)
     raise AssertionError(seen)
@@ -66,7 +66,7 @@ def test_a_model_is_fetched_and_answers(browser, stores, hub):  # noqa: F811
     positions = [position for _, is_shown, position, _ in seen if is_shown and position is not None]
     assert len(set(counts)) > 3, seen
     assert positions == sorted(positions) and len(set(positions)) > 3
-    assert positions[0] < 0.5 and positions[-1] == 1
+    assert positions[0] < 0.5 and positions[-1] > 0.9
     silence = max(b[3] - a[3] for a, b in zip(seen, seen[1:]))
     assert silence < PATIENCE * SLOW, seen
     browser.wait("return document.querySelector('#pull-progress').hidden")
@@ -82,24 +82,23 @@ def test_a_model_is_fetched_and_answers(browser, stores, hub):  # noqa: F811
     assert_policy_holds(browser)
 
 
-def test_a_stopped_pull_goes_on_where_it_was(browser, stores, hub):  # noqa: F811
-    data = WEIGHTS + bytes(6 * MIB)
+def test_a_stopped_pull_goes_on_with_what_is_missing(browser, stores, hub):  # noqa: F811
+    data = WEIGHTS * (40 * MIB // len(WEIGHTS))
     hub.put_repository("org/long-GGUF", {"long-Q8_0.gguf": data})
-    hub.pace = 0.05
+    hub.pace = 0.01
     open_page(browser, stores, ALL)
     fetch(browser, "org/long-GGUF:Q8_0")
-    watch(browser, "1.")
+    # Three connections fetch chunks of 16, 16 and 8 MiB. Then the smallest one is complete.
+    watch(browser, r": (29|3\d)\.\d MiB of 39\.\d MiB")
     browser.click("#pull-stop")
     browser.wait_text("#pull-text", "Stopped.")
     assert not browser.shows("#pull-progress") and not stores.has("long-Q8_0")
-    time.sleep(1)
+    stores.wait(lambda: stores.running() == 0)
     hub.requests.clear()
-    hub.pace = 0.01
     fetch(browser, "org/long-GGUF:Q8_0")
     watch(browser, "success")
-    begins = [int(re.match(r"bytes=(\d+)", headers["Range"])[1]) for path, headers in hub.requests
-              if "/resolve/" in path and "Range" in headers]
-    assert begins and min(begins) > 0, hub.requests
+    asked = [tuple(map(int, re.findall(r"\d+", headers["Range"]))) for _, headers in hub.requests if "Range" in headers]
+    assert 0 < sum(last - first + 1 for first, last in asked) <= 32 * MIB + 1, asked
     assert stores.has("long-Q8_0")
 
 
@@ -112,7 +111,7 @@ def test_a_fault_of_the_hub_is_shown(browser, stores, hub):  # noqa: F811
     path = next(path for path in hub.files if path.endswith("wrong-Q8_0.gguf"))
     hub.files[path] = WEIGHTS[:-1] + b"x"
     fetch(browser, "org/wrong-GGUF")
-    browser.wait("return /sha|hash|checksum/i.test(document.querySelector('#pull-text').innerText)"
+    browser.wait("return /digest/.test(document.querySelector('#pull-text').innerText)"
                  " && document.querySelector('#pull-progress').hidden")
     assert not stores.has("wrong-Q8_0")
 

@@ -4,12 +4,10 @@ with a hub on this machine, which gives false answers in some tests."""
 import hashlib
 import json
 import os
-import socket
 import threading
 
 import pytest
 
-from conftest import SLOW
 from store_services import ASKS, CHANGES, WEIGHTS, Stores, certificate, hub, stores  # noqa: F401
 
 # --- pulls ---
@@ -105,7 +103,7 @@ def test_a_pull_without_clients_stops_and_goes_on_later(stores, hub):
         pass
     r.close()
     c.close()
-    stores.wait(lambda: json.loads(health(stores.sock))["running"] == 0)
+    stores.wait(lambda: stores.running() == 0)
     assert not stores.has("big")
     hub.pace = 0
     hub.requests.clear()
@@ -115,17 +113,6 @@ def test_a_pull_without_clients_stops_and_goes_on_later(stores, hub):
               headers["Range"] != "bytes=0-0"]
     # A chunk had arrived already.
     assert ranges and len(ranges) < -(-len(data) // (16 << 20))
-
-
-def health(path):
-    with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(10 * SLOW)
-        s.connect(path)
-        s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        data = b""
-        while piece := s.recv(65536):
-            data += piece
-    return data.partition(b"\r\n\r\n")[2]
 
 
 # --- removals and names ---
