@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -186,21 +187,29 @@ def test_a_release_from_a_tag_to_its_checksums(tagged, tmp_path):
 @needs_packages
 def test_releases_are_compared(tagged, tmp_path):
     tree, version = tagged
-    check = ["sh", str(tree / "packaging/check-reproducible.sh"), "--release", "v" + version]
-    out = tmp_path / "first"
-    r = run("sh", str(tree / "packaging/release.sh"), "--unsigned", "--arch", "arm64", "--out", str(out), "v" + version)
+    check = ["sh", str(tree / "packaging/check-reproducible.sh")]
+    # Two runs, in different directories.
+    r = run(*check, "--release", "v" + version)
     assert r.returncode == 0, r.stdout + r.stderr
-    r = run(*check, "--against", "first", "--unsigned", "--arch", "arm64", cwd=tmp_path)
+    whole = int(re.search(r"^(\d+) files, 0 differ; not compared: 0 files", r.stdout, re.M)[1])
+    assert r.stdout.count(".deb\n") == 6 and r.stdout.count(".tar.gz\n") == 2 and r.stdout.count(".cdx.json\n") == 2
+    outs = tmp_path / "all", tmp_path / "some"
+    for out, options in zip(outs, ([], ["--arch", "arm64"])):
+        r = run("sh", str(tree / "packaging/release.sh"), "--unsigned", *options, "--out", str(out), "v" + version)
+        assert r.returncode == 0, r.stdout + r.stderr
+    compare = [*check, "--compare", *map(str, outs)]
+    r = run(*compare)
+    # The packages, the lists, the tarball and the SBOM for amd64, and the file that names the lists
     assert r.returncode == 0, r.stdout + r.stderr
-    n = len(sums(out).splitlines())
-    assert f"\n{n} files, 0 differ\n" in r.stdout and ".deb\n" in r.stdout
-    (out / "CHANGELOG.md").write_text("another")
-    r = run(*check, "--against", "first", "--unsigned", "--arch", "arm64", cwd=tmp_path)
+    assert f"\n{whole - 8} files, 0 differ; not compared: 7 files" in r.stdout
+    assert len(sums(outs[0]).splitlines()) == whole
+    (outs[1] / "CHANGELOG.md").write_text("another")
+    r = run(*compare)
     assert r.returncode != 0 and "CHANGELOG.md: FAILED" in r.stdout + r.stderr
-    text = "".join(run("sha256sum", line.split()[1], cwd=out).stdout for line in
-                   (out / "SHA256SUMS").read_text().splitlines())
-    (out / "SHA256SUMS").write_text(text)
-    r = run(*check, "--against", "first", "--unsigned", "--arch", "arm64", cwd=tmp_path)
+    text = "".join(run("sha256sum", line.split()[1], cwd=outs[1]).stdout for line in
+                   (outs[1] / "SHA256SUMS").read_text().splitlines())
+    (outs[1] / "SHA256SUMS").write_text(text)
+    r = run(*compare)
     assert r.returncode != 0 and "the two releases differ" in r.stderr and "CHANGELOG.md" in r.stdout
 
 

@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import tarfile
 import time
 import urllib.request
 
@@ -46,6 +47,23 @@ def tarball(release, arch):
     if not found:
         pytest.skip(f"the release has no tarball for {arch}")
     return found[0]
+
+
+def test_the_lists_of_libraries_follow_their_schema(release):
+    validation = pytest.importorskip("cyclonedx.validation.json")
+    schema = pytest.importorskip("cyclonedx.schema")
+    check = validation.JsonStrictValidator(schema.SchemaVersion.V1_5)
+    bills = list(release.glob("*.cdx.json"))
+    assert len(bills) == len(list(release.glob("sconce-*-linux-*.tar.gz"))) > 0
+    for bill in bills:
+        assert check.validate_str(bill.read_text()) is None
+        components = {c["name"]: c for c in json.loads(bill.read_text())["components"]}
+        assert {"libcurl4", "libsqlite3-0", "sconce-guide"} <= {name.removesuffix("t64") for name in components}
+        # The list has the checksums of the libraries in the tarball.
+        with tarfile.open(bill.parent / bill.name.replace(".cdx.json", ".tar.gz")) as tar:
+            carried = {pathlib.Path(name).name for name in tar.getnames() if "/lib/lib" in name} - {"libinfer.so.0"}
+        listed = {file["name"] for c in components.values() for file in c.get("components", ())}
+        assert listed == carried
 
 
 # From the signed repository
