@@ -17,9 +17,9 @@
 # Without a STEP, all steps run. They take about half an hour on two processors. To stay near this
 # time, tests with many slow cases run a random sample of them, and some tests are left out. `full`
 # runs everything: all cases on software devices and on arm64, all tests marked `full`, all unit
-# tests on arm64 and with larger memory pages, the packages for arm64, the installation of a release
-# and its first use as a new user does them, all API tests under sanitizers with all checks of UBSan,
-# and each fuzzer for a minute. That takes hours.
+# tests on arm64 and with larger memory pages, the packages for arm64, a release that is installed in
+# bare roots, a newcomer's way from this release to an answer in a browser, all API tests under
+# sanitizers with all checks of UBSan, and each fuzzer for a minute. That takes hours.
 #
 # The step "system" boots systemd in containers and installs the packages there. It needs root, and
 # a system on which systemd-nspawn can mount. On other systems the step is skipped, and its message
