@@ -212,6 +212,12 @@ def ask(port):
         return json.load(r)["choices"][0]["message"]["content"]
 
 
+def trust(person, hub, name):
+    """Makes the certificate of the hub the only one that the root trusts."""
+    person.file(name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(hub.certificate, person.file(name))
+
+
 def install_and_use(person, release, hub):
     """Installs the tarball as the user, pulls a model, asks it at the terminal and through the API, and removes all."""
     file = tarball(release, own_architecture())
@@ -233,15 +239,13 @@ def install_and_use(person, release, hub):
 
 
 def test_a_user_without_rights_installs_the_tarball(debian, release, hub):
-    shutil.copy(hub.certificate, debian.file("etc/ssl/certs/ca-certificates.crt"))
+    trust(debian, hub, "etc/ssl/certs/ca-certificates.crt")
     install_and_use(debian, release, hub)
 
 
 def test_a_distribution_that_is_not_like_debian(foreign, release, hub):
     """The installer finds the certificates of authorities where other distributions have them."""
-    certificates = foreign.file("etc/pki/tls/certs/ca-bundle.crt")
-    certificates.parent.mkdir(parents=True)
-    shutil.copy(hub.certificate, certificates)
+    trust(foreign, hub, "etc/pki/tls/certs/ca-bundle.crt")
     install_and_use(foreign, release, hub)
 
 
