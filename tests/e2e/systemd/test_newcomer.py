@@ -40,8 +40,9 @@ class Newcomer:
         return output
 
     def note(self, step, watch):
-        self.longest.append((step, watch.silence))
-        print("%-10s %6.1f s, silent for %4.1f s at most" % (step, watch.seconds, watch.silence), flush=True)
+        self.longest.append((step, watch.silence, watch.before))
+        print("%-10s %6.1f s, silent for %4.1f s at most, before %r" % (
+            step, watch.seconds, watch.silence, watch.before), flush=True)
 
     def configures_hub(self, directory):
         """Lets `sconce pull` ask the server of this test instead of the hub."""
@@ -49,7 +50,7 @@ class Newcomer:
                            "pull:\n  mirror: %s\n  certificates: /etc/hub.pem\n" % self.hub.url, user=self.user)
 
     def was_never_kept_waiting(self):
-        slow = [(step, round(silence, 1)) for step, silence in self.longest if silence > PATIENCE]
+        slow = [(step, round(silence, 1), before) for step, silence, before in self.longest if silence > PATIENCE]
         assert not slow, slow
 
 
