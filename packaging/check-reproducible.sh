@@ -9,8 +9,8 @@
 #
 # With --release it runs packaging/release.sh twice for a tag, with the same options, and compares all files except
 # signatures. The second run begins when the first one has ended, but the clock is not changed, because apt refuses
-# lists of packages that have expired. With --compare it compares two directories that packaging/release.sh has made, for
-# example that of a published release with an own one. OTHER may have fewer architectures.
+# lists of packages that have expired. With --compare it compares two directories that packaging/release.sh has made,
+# for example that of a published release with an own one. OTHER may have fewer architectures.
 set -eu
 
 tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)

@@ -17,8 +17,8 @@
 # Without a STEP, all steps run. They take about half an hour on two processors. To stay near this
 # time, tests with many slow cases run a random sample of them, and some tests are left out. `full`
 # runs everything: all cases on software devices and on arm64, all tests marked `full`, all unit
-# tests on arm64 and with larger memory pages, the packages for arm64, a release that is installed in
-# bare roots, a newcomer's way from this release to an answer in a browser, all API tests under
+# tests on arm64 and with larger memory pages, the packages for arm64, the installation of a release
+# in bare roots, its installation and first use as a new user does them, all API tests under
 # sanitizers with all checks of UBSan, and each fuzzer for a minute. That takes hours.
 #
 # The step "system" boots systemd in containers and installs the packages there. It needs root, and

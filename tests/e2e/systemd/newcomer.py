@@ -16,7 +16,7 @@ STATE = ("const a = document.querySelectorAll('.assistant'), last = a[a.length -
 
 
 class Watch:
-    """Remembers the longest time between two signs of life, from its creation on, and what came after it."""
+    """Remembers the longest time in which nothing new was shown, from its creation on, and what came after it."""
 
     def __init__(self):
         self.began = self.last = time.monotonic()
