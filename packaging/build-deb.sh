@@ -72,11 +72,9 @@ trap 'exit 143' TERM HUP
 source=$work/sconce-$version
 mkdir "$source"
 
-fail() {
+build_failed() {
     cp "$work/log" "$out/build.log"
-    tail -n 60 "$work/log" >&2
-    echo "build-deb.sh: $1; the full log is $out/build.log" >&2
-    exit 1
+    fail "$1; the full log is $out/build.log" "$work/log"
 }
 
 # Make the upstream source, without build directories. Its files get the time of the last commit.
@@ -126,9 +124,7 @@ if ! has_libh2o && { update_lists && ! has_libh2o; }; then
     else
         install_packages ca-certificates curl
         curl -fsSL --retry 2 -o "$work/libh2o" "$(wrap source_url)" || {
-            echo "build-deb.sh: $(wrap source_url) cannot be downloaded; get it in another way, and put it into" \
-                "packaging/subprojects/packagecache/" >&2
-            exit 1
+            fail "$(wrap source_url) cannot be downloaded; put the file into packaging/subprojects/packagecache/"
         }
     fi
     echo "$(wrap source_hash)  $work/libh2o" | sha256sum -c --quiet
@@ -159,7 +155,7 @@ EOF
         --include="build-essential,crossbuild-essential-$arch" \
         --customize-hook='mkdir "$1/build"' --customize-hook="sync-in $work/in /build" \
         --customize-hook='chroot "$1" sh /build/cross.sh' --customize-hook="sync-out /build/out $work/out" \
-        "$release" - ${SCONCE_MIRROR-} >"$work/log" 2>&1 </dev/null || fail "the build for $arch failed"
+        "$release" - ${SCONCE_MIRROR-} >"$work/log" 2>&1 </dev/null || build_failed "the build for $arch failed"
     find "$work/out" -maxdepth 1 -type f -exec cp -p -t "$out" {} +
     cp "$work/log" "$out/build.log"
     ls "$out"/*_"$arch".deb
@@ -180,9 +176,9 @@ if ! dpkg-checkbuilddeps >"$work/log" 2>&1; then
     update_lists
     $as_root env DEBIAN_FRONTEND=noninteractive DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES-}" \
         apt-get build-dep -y -qq --no-install-recommends ./ >"$work/log" 2>&1 </dev/null ||
-        fail "apt-get could not install the build dependencies"
+        build_failed "apt-get could not install the build dependencies"
 fi
-dpkg-buildpackage -us -uc >"$work/log" 2>&1 </dev/null || fail "the build failed"
+dpkg-buildpackage -us -uc >"$work/log" 2>&1 </dev/null || build_failed "the build failed"
 find "$work" -maxdepth 1 -type f -name '*_*' -exec cp -p -t "$out" {} +
 cp "$work/log" "$out/build.log"
 ls "$out"/*.deb

@@ -5,22 +5,28 @@
 #
 #   packaging/check-reproducible.sh
 #   packaging/check-reproducible.sh --release TAG [OPTION]...
+#   packaging/check-reproducible.sh --compare DIR OTHER
 #
 # With --release it runs packaging/release.sh twice for a tag, with the same options, and compares all files except
-# signatures. Both runs then have the same clock, because apt refuses lists of packages that have
-# expired.
+# signatures. The second run begins when the first one has ended, but the clock is not changed, because apt refuses
+# lists of packages that have expired. With --compare it compares two directories that packaging/release.sh has made,
+# for example that of a published release with an own one. OTHER may have fewer architectures.
 set -eu
 
+tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 release=
-if [ "${1-}" = --release ] && [ $# -ge 2 ]; then
+if [ "${1-}" = --compare ] && [ $# -eq 3 ]; then
+    shift
+elif [ "${1-}" = --release ] && [ $# -ge 2 ]; then
     release=$2
     shift 2
 elif [ $# -gt 0 ]; then
-    echo "Usage: sh packaging/check-reproducible.sh [--release TAG [OPTION-OF-RELEASE.SH]...]" >&2
+    echo "Usage: sh packaging/check-reproducible.sh [--release TAG [OPTION-OF-RELEASE.SH]... | --compare DIR OTHER]" >&2
     exit 2
 fi
 
-tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+# Both builds have to compile everything.
+export CCACHE_DISABLE=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -39,21 +45,41 @@ make_release() {
         exit 1
     }
     umask 022
-    # SHA256SUMS contains the sums of the signatures, which differ.
-    sed -i -E '/ .*(InRelease|Release\.gpg)$/d' "$work/$name/out/SHA256SUMS"
+}
+
+# list_sums DIR: prints the checksums of a release without those of the signatures and of the key, which differ.
+list_sums() {
+    (cd "$1" && sha256sum --check --strict --quiet SHA256SUMS >&2)
+    sed -E '/ .*(InRelease|Release\.gpg|sconce\.gpg)$/d' "$1/SHA256SUMS"
+}
+
+# compare_releases DIR OTHER: fails if a file of OTHER differs from that in DIR. If DIR has more files, which belong to
+# other architectures, the lists of the repository that name them are left out.
+compare_releases() {
+    list_sums "$1" >"$work/all"
+    list_sums "$2" >"$work/other"
+    awk 'NR == FNR { there[$2]; next } $2 in there' "$work/other" "$work/all" >"$work/sums"
+    more=$(($(wc -l <"$work/all") - $(wc -l <"$work/sums")))
+    [ "$more" -eq 0 ] || sed -i '/ apt\/dists\/[^/]*\/Release$/d' "$work/sums" "$work/other"
+    if ! diff "$work/sums" "$work/other"; then
+        if command -v diffoscope >/dev/null 2>&1; then
+            diffoscope "$1" "$2" >&2 || true
+        fi
+        echo "the two releases differ" >&2
+        exit 1
+    fi
+    cat "$work/sums"
+    echo "$(wc -l <"$work/sums") files, 0 differ; not compared: $more files that only $1 has"
 }
 
 if [ "$release" ]; then
     [ $# -gt 0 ] || set -- --unsigned
     make_release one 022 UTC "$@"
     make_release a-second-one-with-a-longer-path 0077 Pacific/Kiritimati "$@"
-    cd "$work"
-    cat one/out/SHA256SUMS
-    diff -r -x InRelease -x Release.gpg -x SHA256SUMS.asc one/out a-second-one-with-a-longer-path/out || {
-        echo "the two releases differ" >&2
-        exit 1
-    }
-    echo "$(wc -l <one/out/SHA256SUMS) files, 0 differ"
+    set -- "$work/one/out" "$work/a-second-one-with-a-longer-path/out"
+fi
+if [ $# -gt 0 ]; then
+    compare_releases "$@"
     exit 0
 fi
 

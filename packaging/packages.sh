@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Lists of packages for Debian 12 and newer. This file is sourced in the top directory of the tree by
+# Lists of packages for Debian 12 and newer, and functions. This file is sourced in the top directory of the tree by
 # packaging/build-needs.sh, packaging/try.sh, packaging/build-deb.sh, packaging/release.sh and tests/run.sh. The
 # package of an entry NAME~ is installed only if the distribution has it.
 # shellcheck shell=sh
@@ -28,6 +28,17 @@ DEB_PACKAGES="dpkg-dev git"
 RELEASE_PACKAGES="apt-utils binutils dpkg-dev git gnupg patchelf python3 xz-utils"
 # With these packages, tests on machines with other processors build for arm64 and run the results.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user mmdebstrap"
+
+# fail MESSAGE [LOG]: ends the script with status 1: prints the end of a log, and then the message. If $unfinished
+# is not empty, the standard output has a line without an end.
+fail() {
+    [ -z "${unfinished-}" ] || echo
+    if [ -s "${2-}" ]; then
+        tail -n 60 "$2" >&2
+    fi
+    printf '%s: %s\n' "${0##*/}" "$1" >&2
+    exit 1
+}
 
 # missing_packages NAME...: prints the packages that are not installed. It prints a package NAME~ as NAME, and only if
 # the distribution has it.

@@ -23,15 +23,13 @@ a tarball for other distributions, lists of the libraries (SBOM), the changelog 
 TEXT
 }
 
-fail() {
-    echo "release.sh: $*" >&2
-    exit 1
-}
-
 say() {
     printf '== %s\n' "$*"
 }
 
+tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+# shellcheck disable=SC1091
+. "$tree/packaging/packages.sh"
 key_file='' key_id='' unsigned='' out='' archs='' debs='' cve_list='' tag=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -75,7 +73,6 @@ esac
 [ -z "$cve_list" ] || [ -r "$cve_list" ] || fail "the list of weaknesses $cve_list cannot be read"
 [ -z "$debs" ] || [ -d "$debs" ] || fail "there is no directory $debs"
 
-tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 git="git -c safe.directory=*"
 $git -C "$tree" rev-parse -q --verify "refs/tags/$tag^{commit}" >/dev/null || fail "there is no tag $tag in $tree"
 own=$(dpkg --print-architecture)
@@ -83,10 +80,13 @@ archs=${archs:- amd64 arm64}
 # shellcheck disable=SC1091
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
 [ "$suite" ] || fail "a release is made on Debian: this system has no code name in /etc/os-release"
+# The script changes its directory below, so all paths have to be absolute.
+began_in=$PWD
 absolute() {
-    case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac
+    case $1 in '' | /*) echo "$1" ;; *) echo "$began_in/$1" ;; esac
 }
-[ -z "$debs" ] || debs=$(absolute "$debs")
+debs=$(absolute "$debs") key_file=$(absolute "$key_file") cve_list=$(absolute "$cve_list")
+[ -z "${GNUPGHOME-}" ] || GNUPGHOME=$(absolute "$GNUPGHOME")
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -95,8 +95,7 @@ trap 'exit 143' TERM HUP
 
 # Everything below uses the tree of the tag, also the scripts.
 $git clone --quiet --shared --branch "$tag" -c advice.detachedHead=false "$tree" "$work/tree" 2>"$work/log" || {
-    cat "$work/log" >&2
-    fail "the tag $tag cannot be checked out"
+    fail "the tag $tag cannot be checked out" "$work/log"
 }
 cd "$work/tree"
 version=$(python3 packaging/release/version.py)
@@ -104,11 +103,10 @@ python3 packaging/release/version.py check || fail "the files of $tag disagree a
 [ "$tag" = "v$version" ] || fail "the tag $tag is not v$version, the version in meson.build"
 full=$(sed -n '1s/.*(\(.*\)).*/\1/p' packaging/debian/changelog)
 SOURCE_DATE_EPOCH=$($git log -1 --format=%ct)
-export SOURCE_DATE_EPOCH
+export SOURCE_DATE_EPOCH CCACHE_DISABLE=1
 out=$(absolute "${out:-release-$version}")
 [ -z "$(ls -A "$out" 2>/dev/null)" ] || fail "$out is not empty"
 mkdir -p "$out"
-. packaging/packages.sh
 # shellcheck disable=SC2086
 install_packages $RELEASE_PACKAGES
 if [ -d "$tree/packaging/subprojects/packagecache" ]; then
@@ -148,8 +146,8 @@ for arch in $archs; do
         # shellcheck disable=SC2086
         DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS-nocheck} noautodbgsym" sh packaging/build-deb.sh $option "$work/built" \
             >"$work/log" 2>&1 || {
-            cat "$work/log" >&2
-            fail "the packages for $arch cannot be built"
+            cp "$work/built/build.log" "$out/build-$arch.log" 2>/dev/null || true
+            fail "the packages for $arch cannot be built; the full log is $out/build-$arch.log" "$work/log"
         }
         find "$work/built" -name '*.deb' -exec mv -t "$work/debs" {} +
     fi
@@ -163,12 +161,20 @@ for arch in $archs; do
 done
 
 say "known weaknesses of the libraries"
+status=0
+# shellcheck disable=SC2086
+python3 packaging/release/changelogs.py packaging/release/accepted $bills || status=$?
+case $status in
+0) ;;
+1) fail "the libraries lack fixes that Debian has published, or their security support has ended; see above" ;;
+*) echo "not compared with the changelogs of Debian" ;;
+esac
 if [ "$cve_list" ]; then
     # shellcheck disable=SC2086
     python3 packaging/release/weaknesses.py "$cve_list" packaging/release/accepted $bills ||
         fail "the release has weaknesses that are known and not accepted"
 else
-    echo "not checked: --cve-list FILE names no list of weaknesses"
+    echo "not compared with a list: --cve-list FILE names none, so weaknesses without a fix stay unknown"
 fi
 
 say "apt repository for $suite"

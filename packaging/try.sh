@@ -101,23 +101,16 @@ seconds() { # prints milliseconds as seconds
     printf '%d.%02d' $(($1 / 1000)) $(($1 % 1000 / 10))
 }
 begin=$(now)
+unfinished=''
 step() {
     step_at=$(now)
     printf '%-44s' "$1"
+    unfinished=yes
 }
 done_step() {
     echo "$(seconds $(($(now) - step_at))) s${1:+  ($1)}"
+    unfinished=''
 }
-# fail MESSAGE [LOG]: prints the error and the end of the log, and exits.
-fail() {
-    echo
-    if [ -n "${2-}" ] && [ -s "$2" ]; then
-        tail -n 30 "$2" >&2
-    fi
-    printf 'try.sh: %s\n' "$1" >&2
-    exit 1
-}
-
 . packaging/packages.sh
 
 # shellcheck disable=SC2086

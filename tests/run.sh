@@ -18,8 +18,8 @@
 # time, tests with many slow cases run a random sample of them, and some tests are left out. `full`
 # runs everything: all cases on software devices and on arm64, all tests marked `full`, all unit
 # tests on arm64 and with larger memory pages, the packages for arm64, the installation of a release
-# and its first use as a new user does them, all API tests under sanitizers with all checks of UBSan,
-# and each fuzzer for a minute. That takes hours.
+# in bare roots, its installation and first use as a new user does them, all API tests under
+# sanitizers with all checks of UBSan, and each fuzzer for a minute. That takes hours.
 #
 # The step "system" boots systemd in containers and installs the packages there. It needs root, and
 # a system on which systemd-nspawn can mount. On other systems the step is skipped, and its message

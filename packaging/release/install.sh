@@ -148,6 +148,7 @@ install_links() {
 # services, so they bind the directory of the programs. The function also opens the sockets, as
 # packages do.
 install_units() {
+    echo "Writing the units to $units"
     mkdir -p "$units"
     for unit in "$app"/share/systemd/user/sconce*; do
         name=${unit##*/}

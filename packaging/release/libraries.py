@@ -37,9 +37,10 @@ def run(*argv):
 
 
 class Apt:
-    """Represents an apt that believes that nothing is installed, with the sources of this system."""
+    """Represents an apt that believes that nothing is installed, with the sources of this system, or with those in the
+    text @sources (one line each), which may have expired."""
 
-    def __init__(self, arch, place):
+    def __init__(self, arch, place, sources=None):
         for name in ("state/lists/partial", "cache/archives/partial"):
             (place / name).mkdir(parents=True, exist_ok=True)
         (place / "status").touch()
@@ -50,6 +51,10 @@ class Apt:
                        f"Dir::State={place}/state", f"Dir::State::status={place}/status",
                        f"Dir::Cache={place}/cache", "APT::Sandbox::User=root", "Acquire::Languages=none"):
             self.options += ["-o", option]
+        if sources is not None:
+            (place / "sources.list").write_text(sources)
+            self.options += ["-o", f"Dir::Etc::sourcelist={place}/sources.list", "-o", "Dir::Etc::sourceparts=-",
+                             "-o", "Acquire::Check-Valid-Until=false"]
         run("apt-get", *self.options, "-qq", "update")
 
     def closure(self, debs):

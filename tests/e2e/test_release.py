@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -86,6 +87,130 @@ def test_the_changelog_has_a_section_for_each_version():
 def test_wrong_arguments_are_refused(args, problem):
     r = run("sh", str(ROOT / "packaging/release.sh"), *args)
     assert r.returncode != 0 and problem in r.stderr
+
+
+# The whole script, with parts of the release that are made up
+
+BUILD = """set -eu
+umask 022
+arch=$(dpkg --print-architecture)
+[ "$1" != --arch ] || { arch=$2; shift 2; }
+for name in libinfer0 sconce sconce-audio; do
+    mkdir -p "$1/$name/DEBIAN"
+    cat >"$1/$name/DEBIAN/control" <<END
+Package: $name
+Version: VERSION
+Architecture: $arch
+Maintainer: a <a@sconce.example>
+Description: a test
+END
+    dpkg-deb --root-owner-group --build "$1/$name" "$1/${name}_VERSION_$arch.deb"
+    rm -r "$1/$name"
+done
+"""
+LIBRARIES = """import pathlib, sys
+out = pathlib.Path(sys.argv[3])
+(out / "own").mkdir(parents=True)
+(out / "libraries.json").write_text("[]")
+assert len(list(pathlib.Path(sys.argv[2]).glob(f"*_{sys.argv[1]}.deb"))) == 3
+"""
+CHANGELOGS = "import os, sys\nsys.exit(int(os.environ.get('STATUS', '0')))\n"
+BUNDLE = "import sys\nopen(f'{sys.argv[3]}/{sys.argv[1]}.tar.gz', 'w')\n"
+
+
+@pytest.fixture
+def tagged(copy):
+    """Provides a git repository with the scripts of a release and a tag. Its packages are empty."""
+    shutil.copytree(ROOT / "packaging", copy / "packaging", dirs_exist_ok=True,
+                    ignore=shutil.ignore_patterns("packagecache", "guide", "ears", "__pycache__"))
+    changelog = (copy / "packaging/debian/changelog").read_text()
+    full = changelog[changelog.index("(") + 1:changelog.index(")")]
+    for name, text in (("build-deb.sh", BUILD.replace("VERSION", full)), ("release/libraries.py", LIBRARIES),
+                       ("release/bundle.py", BUNDLE), ("release/changelogs.py", CHANGELOGS)):
+        (copy / "packaging" / name).write_text(text)
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_DATE": "@1000000000 +0000",
+           "GIT_COMMITTER_DATE": "@1000000000 +0000"}
+    person = ["-c", "user.name=a", "-c", "user.email=a@sconce.example"]
+    for args in (["init", "-q"], ["add", "-A"], [*person, "commit", "-qm", "a"],
+                 ["tag", "v" + full.rpartition("-")[0]]):
+        run("git", "-c", "safe.directory=*", *args, cwd=copy, env=env, check=True)
+    return copy, full.rpartition("-")[0]
+
+
+def sums(directory):
+    r = run("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", cwd=directory)
+    assert r.returncode == 0, r.stdout + r.stderr
+    return (directory / "SHA256SUMS").read_text()
+
+
+needs_packages = pytest.mark.skipif(
+    not all(map(shutil.which, ("git", "apt-ftparchive", "dpkg-deb", "patchelf", "readelf", "gpg", "xz"))),
+    reason="needs the packages of RELEASE_PACKAGES")
+
+
+@needs_packages
+def test_a_release_from_a_tag_to_its_checksums(tagged, tmp_path):
+    """The paths are relative to the directory in which the script is started."""
+    tree, version = tagged
+    place = tmp_path / "place"
+    (place / "keys").mkdir(parents=True, mode=0o700)
+    env = {**os.environ, "GNUPGHOME": str(place / "keys")}
+    run("gpg", "--batch", "--passphrase", "", "--quick-gen-key", "test@sconce.example", "ed25519", env=env, check=True)
+    with open(place / "secret", "wb") as key:
+        subprocess.run(["gpg", "--batch", "--export-secret-keys"], env=env, stdout=key, check=True)
+    release = ["sh", str(tree / "packaging/release.sh")]
+    try:
+        r = run(*release, "--key", "secret", "v" + version, cwd=place)
+        assert r.returncode == 0, r.stdout + r.stderr
+        out = place / f"release-{version}"
+        names = {line.split()[1] for line in sums(out).splitlines()}
+        assert {f"sconce-{version}.tar.xz", f"sconce-{version}-linux-amd64.tar.gz",
+                f"sconce-{version}-linux-arm64.cdx.json", "CHANGELOG.md", "apt/sconce.gpg"} <= names
+        assert sum(name.endswith(".deb") for name in names) == 6
+        check = run("gpg", "--batch", "--verify", "SHA256SUMS.asc", "SHA256SUMS", cwd=out, env=env)
+        assert check.returncode == 0, check.stderr
+        # The same tag gives the same files, and the key may also be in a keyring. No directory is overwritten.
+        r = run(*release, "--key-id", "test@sconce.example", "--out", "again", "v" + version, cwd=place,
+                env={**env, "GNUPGHOME": "keys"})
+        assert r.returncode == 0, r.stdout + r.stderr
+        unsigned = [[line for line in sums(d).splitlines() if "Release" not in line.split("/")[-1] or
+                     line.endswith("/Release")] for d in (out, place / "again")]
+        assert unsigned[0] == unsigned[1]
+        r = run(*release, "--unsigned", "--out", "again", "v" + version, cwd=place)
+        assert r.returncode == 1 and "again is not empty" in r.stderr
+        r = run(*release, "--unsigned", "--out", "weak", "v" + version, cwd=place, env={**os.environ, "STATUS": "1"})
+        assert r.returncode == 1 and "the libraries lack fixes" in r.stderr
+    finally:
+        run("gpgconf", "--kill", "all", env=env)
+
+
+@needs_packages
+def test_releases_are_compared(tagged, tmp_path):
+    tree, version = tagged
+    check = ["sh", str(tree / "packaging/check-reproducible.sh")]
+    # Two runs, in different directories.
+    r = run(*check, "--release", "v" + version)
+    assert r.returncode == 0, r.stdout + r.stderr
+    whole = int(re.search(r"^(\d+) files, 0 differ; not compared: 0 files", r.stdout, re.M)[1])
+    assert r.stdout.count(".deb\n") == 6 and r.stdout.count(".tar.gz\n") == 2 and r.stdout.count(".cdx.json\n") == 2
+    outs = tmp_path / "all", tmp_path / "some"
+    for out, options in zip(outs, ([], ["--arch", "arm64"])):
+        r = run("sh", str(tree / "packaging/release.sh"), "--unsigned", *options, "--out", str(out), "v" + version)
+        assert r.returncode == 0, r.stdout + r.stderr
+    compare = [*check, "--compare", *map(str, outs)]
+    r = run(*compare)
+    # The packages, the lists, the tarball and the SBOM for amd64, and the file that names the lists
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert f"\n{whole - 8} files, 0 differ; not compared: 7 files" in r.stdout
+    assert len(sums(outs[0]).splitlines()) == whole
+    (outs[1] / "CHANGELOG.md").write_text("another")
+    r = run(*compare)
+    assert r.returncode != 0 and "CHANGELOG.md: FAILED" in r.stdout + r.stderr
+    text = "".join(run("sha256sum", line.split()[1], cwd=outs[1]).stdout for line in
+                   (outs[1] / "SHA256SUMS").read_text().splitlines())
+    (outs[1] / "SHA256SUMS").write_text(text)
+    r = run(*compare)
+    assert r.returncode != 0 and "the two releases differ" in r.stderr and "CHANGELOG.md" in r.stdout
 
 
 # The installer of the tarball
@@ -303,6 +428,76 @@ def test_a_wrong_list_of_weaknesses_is_refused(tmp_path, bill):
     assert "cannot be read" in weaknesses(tmp_path, bill, known="{").stderr
     assert "is not a list of Debian's security tracker" in weaknesses(tmp_path, bill, known=[1]).stderr
     assert "accepted:2: a line has a CVE" in weaknesses(tmp_path, bill, "CVE-1 one\n").stderr
+
+
+NEW = """one (1.0-2) bookworm-security; urgency=medium
+
+  * CVE-2024-0011: a fix
+
+ -- a <a@sconce.example>  Sun, 09 Sep 2001 01:46:40 +0000
+
+one (1.0-1) unstable; urgency=medium
+
+  * More about CVE-2023-0001 and CVE-2023-0002.
+
+one (0.9-1) unstable; urgency=medium
+
+  * Fixes CVE-2023-0001.
+"""
+NEWER = "one (2.0-1) unstable\n  * CVE-2023-0001 CVE-2024-0011 CVE-2024-0012\none (1.9-1) unstable\n  * CVE-2024-0012\n"
+
+
+def changelog_module():
+    sys.path.insert(0, str(RELEASE))
+    import changelogs
+    return changelogs
+
+
+@pytest.mark.skipif(not shutil.which("dpkg"), reason="no dpkg, which compares versions")
+def test_changelogs_tell_missing_fixes(capsys):
+    module = changelog_module()
+    assert module.first_fixes(NEW) == {"CVE-2024-0011": "1.0-2", "CVE-2023-0001": "0.9-1", "CVE-2023-0002": "1.0-1"}
+    accepted = {("CVE-2024-0013", "two"): "not used"}
+    newer = {"stable": {"one": NEWER}, "unstable": {"one": NEWER, "two": "two (5) x\n  * CVE-2024-0013\n"}}
+    counts = module.report({("one", "1.0-1"), ("two", "1")}, {"one": NEW}, newer, accepted)
+    assert counts == {"fixed": 2, "missing": 1, "unclear": 1, "accepted": 1}
+    assert capsys.readouterr().out.splitlines() == [
+        "  missing: CVE-2024-0011 one 1.0-1: fixed in 1.0-2",
+        "  unclear: CVE-2024-0012 one 1.0-1: 1.9-1 in stable names it",
+        "  accepted: CVE-2024-0013 two 1: not used"]
+    assert module.report({("one", "1.0-2")}, {"one": NEW}, {}, {})["missing"] == 0
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="no dpkg-deb")
+def test_the_end_of_security_support_is_found(tmp_path):
+    module = changelog_module()
+    files = {"DEBIAN/control": f"Package: {module.SUPPORT}\nVersion: 1\nArchitecture: all\n"
+                               "Maintainer: a <a@sconce.example>\nDescription: a test\n",
+             "usr/share/debian-security-support/security-support-ended.deb12":
+                 "# ended\none 1.0-1 2026-01-01 too old\ntwo.* 0 2026-01-01 all of them\n",
+             "usr/share/debian-security-support/security-support-limited": "three only as a client\n",
+             "usr/share/doc/debian-security-support/changelog.Debian": NEW}
+    for name, text in files.items():
+        (tmp_path / "top" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "top" / name).write_text(text)
+    run("gzip", str(tmp_path / "top/usr/share/doc/debian-security-support/changelog.Debian"), check=True)
+    deb = tmp_path / "support.deb"
+    run("dpkg-deb", "--root-owner-group", "--build", str(tmp_path / "top"), str(deb), check=True)
+    assert module.read_changelog(deb) == NEW
+
+    class Apt:
+        options = ()
+
+        def download(self, _wanted):
+            return {module.SUPPORT: deb}
+
+    module.packages = lambda _apt: {module.SUPPORT: [(1, module.SUPPORT, "1")]}
+    try:
+        found = list(module.support(Apt(), ["one", "two-and-more", "three", "four"], "12"))
+    finally:
+        del sys.modules["changelogs"]
+    assert found == [("ended", "one", "1.0-1 2026-01-01 too old"),
+                     ("ended", "two-and-more", "0 2026-01-01 all of them"), ("limited", "three", "only as a client")]
 
 
 def test_accepted_weaknesses_have_a_reason_and_are_documented():

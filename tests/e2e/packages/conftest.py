@@ -9,6 +9,7 @@ single     the packages as before the split, with the audio service in the packa
 """
 import dataclasses
 import importlib.util
+import os
 import pathlib
 import re
 import shutil
@@ -25,7 +26,7 @@ spec.loader.exec_module(machine_fixtures)
 
 import packages  # noqa: E402
 import roots  # noqa: E402
-from machine_fixtures import base, make_machine, possible, ready  # noqa: E402,F401
+from machine_fixtures import base, make_machine, possible, ready, release  # noqa: E402,F401
 
 NAMES = ("sconce", "sconce-audio", "libinfer0", "libinfer-dev", "sconce-doc")
 LATER = "99.0-1"
@@ -138,22 +139,33 @@ def single(debs, tmp_path_factory):
 
 
 class Chroot:
-    """Runs commands in a root in which no systemd runs."""
+    """Runs commands in a root in which no systemd runs. They run as root, or with the number of a
+    user, whose home directory is /home/NUMBER. Mounts are seen by the commands alone."""
 
-    def __init__(self, root):
+    def __init__(self, root, user=0):
         self.path = root.path
+        self.user = user
+        self.env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+        if user:
+            home = "/home/%d" % user
+            self.env.update(HOME=home, XDG_RUNTIME_DIR=home + "/run")
+            self.file(home + "/run").mkdir(parents=True, exist_ok=True)
+            for place in (home, home + "/run"):
+                os.chown(self.file(place), user, user)
+
+    def popen(self, command, env=(), **options):
+        return subprocess.Popen(
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+             'mount -t proc proc "$1/proc" && exec chroot --userspec="$3:$3" "$1" sh -c "$2"', "sh", str(self.path),
+             command, str(self.user)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, env={**self.env, **dict(env)}, **options)
 
     def run(self, command, check=True, **env):
-        r = subprocess.run(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
-             'mount -t proc proc "$1/proc" && exec chroot "$1" sh -c "$2"', "sh", str(self.path),
-             command],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8",
-                 "DEBIAN_FRONTEND": "noninteractive", **env})
+        r = self.popen(command, {"DEBIAN_FRONTEND": "noninteractive", **env})
+        out = r.communicate()[0]
         if check and r.returncode:
-            raise AssertionError("%s: status %d\n%s" % (command, r.returncode, r.stdout[-3000:]))
-        return r.stdout
+            raise AssertionError("%s: status %d\n%s" % (command, r.returncode, out[-3000:]))
+        return out
 
     def install(self, debs, *options):
         for deb in debs:

@@ -4,6 +4,7 @@
 installed     (session) a machine in which the packages were installed while it ran; .output is the
               output of apt. Tests may change its configuration if they restore it.
 machine       the machine of `installed`, with no sconce service running when the test begins.
+release       the directory of a release that packaging/release.sh made
 make_machine  makes more machines, with or without the packages, and removes them after the test.
 """
 import os
@@ -15,6 +16,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 import packages  # noqa: E402
+import releases  # noqa: E402
 import roots  # noqa: E402
 from nspawn import Machine  # noqa: E402
 from possible import missing  # noqa: E402
@@ -34,6 +36,14 @@ def debs():
     if os.environ.get("SCONCE_BUILD_USR"):
         return None
     return packages.built()
+
+
+@pytest.fixture(scope="session")
+def release(debs):
+    """Provides the directory of a release of the last commit."""
+    if not debs:
+        pytest.skip("no packages: a build directory stands in for them")
+    return releases.made(debs)
 
 
 @pytest.fixture(scope="session")

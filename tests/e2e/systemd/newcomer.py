@@ -16,19 +16,20 @@ STATE = ("const a = document.querySelectorAll('.assistant'), last = a[a.length -
 
 
 class Watch:
-    """Remembers the longest time in which nothing new was shown, from its creation on."""
+    """Remembers the longest time in which nothing new was shown, from its creation on, and what came after it."""
 
     def __init__(self):
         self.began = self.last = time.monotonic()
-        self.silence = 0
+        self.silence, self.before = 0, ""
 
-    def sign(self):
+    def sign(self, what):
         now = time.monotonic()
-        self.silence = max(self.silence, now - self.last)
+        if now - self.last > self.silence:
+            self.silence, self.before = now - self.last, what
         self.last = now
 
     def stop(self):
-        self.sign()
+        self.sign("the end")
         self.seconds = self.last - self.began
         return self
 
@@ -46,7 +47,7 @@ def watch_command(machine, command, user=None, timeout=600):
             part = os.read(own, 65536)
         except OSError:  # the other end is closed
             break
-        watch.sign()
+        watch.sign(part.decode(errors="replace").strip()[-60:])
         output += part
     os.close(own)
     status = process.wait(timeout)
@@ -58,21 +59,24 @@ def watch_page(socket_path):
     browser = browsers.Browser()
     port = browsers.open_port(str(socket_path))
     try:
+        # The first page that a browser shows waits for processes of the browser.
+        browser.open("data:text/html,<p>a browser that is used</p>")
+        browser.run("return fetch('data:,x').then(r => r.text())")
         watch = Watch()
         browser.open("http://127.0.0.1:%d/" % port.getsockname()[1])
-        watch.sign()
+        watch.sign("the page")
         browser.run("localStorage.setItem('sconce.settings', JSON.stringify({max_tokens: 60}))")
         browser.open("http://127.0.0.1:%d/" % port.getsockname()[1])
         browser.wait("return document.querySelector('#model').value !== ''")
-        watch.sign()
+        watch.sign("the names of the models")
         browser.type("#prompt", QUESTION)
         browser.press("enter")
-        watch.sign()
+        watch.sign("the question")
         before, end = None, time.monotonic() + 120
         while time.monotonic() < end:
             length, finished, answer = browser.run(STATE)
             if (length, finished) != before:
-                watch.sign()
+                watch.sign("a part of the answer")
                 before = (length, finished)
             if finished:
                 return answer, watch.stop()

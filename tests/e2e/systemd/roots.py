@@ -73,11 +73,11 @@ def systemd_runs():
     return os.path.isdir("/run/systemd/system")
 
 
-def make_base(name=None):
+def make_base(name=None, include=PACKAGES):
     """Returns a base as a tuple of one directory, which nothing writes to. Makes the base if it
-    does not exist."""
+    does not exist. @include are packages beside the essential ones."""
     name = name or suite()
-    key = hashlib.sha256(" ".join((name, *PACKAGES, *MASKED, "1")).encode()).hexdigest()[:12]
+    key = hashlib.sha256(" ".join((name, *include, *MASKED, "1")).encode()).hexdigest()[:12]
     base = STORE / ("base-%s-%s" % (name, key))
     if base.exists():
         return (base,)
@@ -90,13 +90,13 @@ def make_base(name=None):
     try:
         r = subprocess.run(
             ["mmdebstrap", "--quiet", "--variant=minbase", "--format=directory", "--mode=root",
-             "--skip=cleanup/apt/lists", "--include=" + ",".join(PACKAGES),
+             "--skip=cleanup/apt/lists", *(["--include=" + ",".join(include)] if include else []),
              "--aptopt=" + str(options), name, str(part),
              *os.environ.get("SCONCE_MIRROR", "").split()],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if r.returncode:
             raise RuntimeError("mmdebstrap failed:\n" + r.stdout[-3000:])
-        for unit in MASKED:
+        for unit in MASKED if "systemd" in include else ():
             (part / "etc/systemd/system" / unit).symlink_to("/dev/null")
         (part / "etc/hostname").write_text("machine\n")
         (part / "etc/hosts").write_text("127.0.0.1 localhost machine\n")

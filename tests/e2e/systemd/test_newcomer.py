@@ -4,13 +4,8 @@ browser.
 
 Root installs from the signed repository of a release, and a plain user from its tarball. A server on the machine's
 loopback address takes the place of the hub. No step may show nothing new for more than two seconds.
-
-SCONCE_RELEASE  a directory that packaging/release.sh made; otherwise a release is made from the last commit
 """
-import os
-import pathlib
 import shutil
-import subprocess
 
 import browser as browsers
 import hub as hubs
@@ -23,38 +18,6 @@ pytestmark = [pytest.mark.full, pytest.mark.alone]
 REPOSITORY = "people/first-GGUF"
 # A tarball of this system's Debian release also has to run on the next one, whose libraries are newer.
 SUITES = sorted({roots.own_suite(), "trixie"})
-
-
-def git(*args, cwd=roots.TREE):
-    return subprocess.run(["git", "-c", "safe.directory=*", *args], cwd=cwd, check=True, capture_output=True,
-                          text=True).stdout.strip()
-
-
-@pytest.fixture(scope="module")
-def release(debs, tmp_path_factory):
-    """Provides the directory of a release, which is signed with a key that is made for it."""
-    if os.environ.get("SCONCE_RELEASE"):
-        return pathlib.Path(os.environ["SCONCE_RELEASE"])
-    if not debs:
-        pytest.skip("no packages: a build directory stands in for them")
-    work = tmp_path_factory.mktemp("release")
-    git("clone", "-q", "--shared", ".", str(work / "tree"))
-    version = subprocess.run(["python3", "packaging/release/version.py"], cwd=work / "tree", check=True,
-                             capture_output=True, text=True).stdout.strip()
-    git("tag", "-f", "v" + version, cwd=work / "tree")
-    (work / "keys").mkdir(mode=0o700)
-    env = {**os.environ, "GNUPGHOME": str(work / "keys")}
-    subprocess.run(["gpg", "--batch", "--quiet", "--passphrase", "", "--quick-gen-key", "release@sconce.example",
-                    "ed25519"], env=env, check=True)
-    with open(work / "key", "wb") as key:
-        subprocess.run(["gpg", "--batch", "--export-secret-keys"], env=env, stdout=key, check=True)
-    subprocess.run(["gpgconf", "--kill", "all"], env=env, check=True)
-    architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True,
-                                  text=True).stdout.strip()
-    r = subprocess.run(["sh", "packaging/release.sh", "--key", work / "key", "--debs", debs, "--arch", architecture,
-                        "--out", work / "out", "v" + version], cwd=work / "tree", capture_output=True, text=True)
-    assert r.returncode == 0, r.stdout + r.stderr
-    return work / "out"
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +40,9 @@ class Newcomer:
         return output
 
     def note(self, step, watch):
-        self.longest.append((step, watch.silence))
-        print("%-10s %6.1f s, silent for %4.1f s at most" % (step, watch.seconds, watch.silence), flush=True)
+        self.longest.append((step, watch.silence, watch.before))
+        print("%-10s %6.1f s, silent for %4.1f s at most, before %r" % (
+            step, watch.seconds, watch.silence, watch.before), flush=True)
 
     def configures_hub(self, directory):
         """Lets `sconce pull` ask the server of this test instead of the hub."""
@@ -86,7 +50,7 @@ class Newcomer:
                            "pull:\n  mirror: %s\n  certificates: /etc/hub.pem\n" % self.hub.url, user=self.user)
 
     def was_never_kept_waiting(self):
-        slow = [(step, round(silence, 1)) for step, silence in self.longest if silence > PATIENCE]
+        slow = [(step, round(silence, 1), before) for step, silence, before in self.longest if silence > PATIENCE]
         assert not slow, slow
 
 
