@@ -90,18 +90,6 @@ class Stores:
             time.sleep(0.02)
 
 
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory):
-    return hubs.make_certificate(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture
-def hub(certificate):
-    server = hubs.Hub(*certificate)
-    yield server
-    server.close()
-
-
 @pytest.fixture
 def stores(hub, certificate):
     if not STORE.exists() or not FETCH.exists():

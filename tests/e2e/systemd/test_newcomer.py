@@ -56,11 +56,6 @@ def release(debs, tmp_path_factory):
     return work / "out"
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    return hubs.make_certificate(tmp_path_factory.mktemp("tls"))
-
-
 class Newcomer:
     """Represents a person at a machine, who is root if there is no user."""
 
