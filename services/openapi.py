@@ -29,6 +29,7 @@ FIELDS = {
     "POST /api/pull": ["pull_fields"],
     "DELETE /api/delete": ["delete_fields"],
     "POST /api/copy": ["copy_fields"],
+    "POST /api/create": ["create_fields"],
     "POST /v1/conversations": ["conversations.c:names"],
     "POST /v1/conversations/{id}": ["=metadata"],
     "POST /v1/conversations/{id}/items": ["conversations.c:item_names"],
@@ -91,9 +92,9 @@ TYPES = {
               "request_id cache_salt kv_type service_tier suffix query task prompt_name "
               "instruction truncation_direction encoding_format embedding_type input_prefix "
               "input_suffix text_1 grammar guided_regex guided_grammar reasoning_effort "
-              "instructions truncation previous_response_id name hotwords language after order source destination",
+              "instructions truncation previous_response_id name hotwords language after order source destination from template quantize",
     "object": "metadata stream_options chat_template_kwargs thinking options text reasoning "
-              "output_config client_metadata cache_control",
+              "output_config client_metadata cache_control files adapters parameters",
     "array": "messages tools documents dry_sequence_breakers samplers response_fields lora "
              "stop_token_ids tokens texts input_extra guided_choice functions stop_sequences "
              "context images include items mcp_servers",
@@ -113,9 +114,11 @@ ITEMS = (JSON_TYPE, EVENTS, LINES)
 FORMATS = {"api_ollama_chat": [JSON_TYPE, LINES], "api_ollama_generate": [JSON_TYPE, LINES],
            "transcribe": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
            "translate": [JSON_TYPE, EVENTS, PLAIN, "text/vtt", "application/x-subrip"],
-           "/api/pull": [JSON_TYPE, LINES], "/api/copy": [JSON_TYPE], "/api/delete": [JSON_TYPE],
+           "/api/pull": [JSON_TYPE, LINES], "/api/copy": [JSON_TYPE], "/api/create": [JSON_TYPE, LINES], "/api/delete": [JSON_TYPE],
            "/metrics": [PLAIN], "/": [PLAIN, HTML], "/page/{id}": [HTML, "text/css", "text/javascript"]}
 ANY_METHOD = ["POST", "DELETE"]
+# The path below which files are uploaded. Its answers have no content.
+UPLOADS = "/api/blobs/{id}"
 
 
 def types():
@@ -163,7 +166,7 @@ def rows():
         for method, path, match, errors, rest in re.findall(
                 r'\bROUTE\((\w+),\s+"([^"]+)",\s+\w+,\s+(\w+),\s+(\w+),\s+([^)]*)\)', text):
             found = re.search(r"\.endpoint = &(\w+)", rest)
-            yield method, path, match == "PREFIX", errors, found and found.group(1)
+            yield method, path, match in ("PREFIX", "UPLOAD"), errors, found and found.group(1)
 
 
 def routes():
@@ -216,7 +219,9 @@ def parameters(path):
 def request_body(method, path, endpoint, bodies):
     """Returns the description of a request body, and adds the schema of the body to @bodies."""
     kind, key = "application/json", method + " " + path
-    if endpoint in ("transcribe", "translate"):
+    if path == UPLOADS:
+        kind, name, schema = "application/octet-stream", "file", {"type": "string", "format": "binary"}
+    elif endpoint in ("transcribe", "translate"):
         kind, name, schema = "multipart/form-data", "audio_form", form()
     elif key in FIELDS:
         name, schema = re.sub(r"\W+", "_", key.lower()).strip("_"), body(key)
@@ -245,6 +250,8 @@ def operation(method, path, errors, endpoint, bodies):
         ([JSON_TYPE, EVENTS] if method == "POST" else [JSON_TYPE])
     answers = {"200": {"description": "the answer", "content": {
         f: {"schema": {} if f in ITEMS else {"type": "string"}} for f in formats}}}
+    if path == UPLOADS:
+        answers = {status: {"description": "the file is there"} for status in ("200", "201")}
     for status in STATUSES:
         answers[status] = {"$ref": "#/components/responses/" + errors_of(errors, endpoint)}
     op = {"responses": answers}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of all tests. Most of this file orders parallel runs: it decides which files start first
-and which tests run alone.
+"""Settings and fixtures of all tests. Most of this file orders parallel runs: it decides which files
+start first and which tests run alone.
 
 tests/run.sh distributes the files of a folder over several processes (pytest-xdist) and names a
 directory in SCONCE_TURNS. Lock files in this directory coordinate all test processes. Without
@@ -17,6 +17,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "lib"))
 import behind  # noqa: E402
+import hub as hubs  # noqa: E402
 
 
 def pytest_configure(config):
@@ -65,3 +66,17 @@ def pytest_runtest_protocol(item):
         if alone:
             stack.enter_context(behind.paused())
         yield
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """Provides the paths of a certificate for localhost and of its key."""
+    return hubs.make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def hub(certificate):
+    """Provides a server of models on this machine."""
+    server = hubs.Hub(*certificate)
+    yield server
+    server.close()

@@ -69,6 +69,10 @@ bool cli_number(const char *text, uint64_t max, uint64_t *ret);
 bool cli_real(const char *text, double min, double max, double *ret);
 /* Formats a size, such as "1.5 GiB", in a static ring of buffers. */
 const char *cli_size(uint64_t bytes);
+/* Returns how many columns of a terminal the UTF-8 text @text takes. */
+int cli_columns(const char *text);
+/* Prints @text, cut to or filled up to @width columns of a terminal, and two spaces. */
+void cli_print_column(const char *text, int width);
 /* Reads all of a file, or of standard input ("-"), at most 64 MiB; the caller frees the text. */
 int cli_read(const char *verb, const char *file, char **ret_text, size_t *ret_len);
 

@@ -23,7 +23,7 @@
 enum {
     CHUNKS_MAX = 1 << 20,
     STATE_MAX = CHUNKS_MAX + 512,
-    PROGRESS_MSEC = 200,
+    PROGRESS_MSEC = 50,
 };
 
 struct chunks;

@@ -92,7 +92,8 @@ static void forward_head(void *user, int status, const struct http_header *heade
                 http_response_header(r->http, passed[k], h->value.data, h->value.len);
     }
     /* The answer to HEAD has a length and no content, so it is also forwarded in one piece. */
-    if (r->answered || status != 200 || http_text_is(http_request_method(r->http), "HEAD"))
+    if (r->answered || status != 200 || http_text_is(http_request_method(r->http), "HEAD") ||
+        gw_streams_body(r))
         return;
     r->streaming = true;
     if (text_starts_with(r->type, "text/event-stream") ||
@@ -223,7 +224,37 @@ static void forward_end(void *user, enum http_call_result result, int error)
     }
 }
 
-static const struct http_call_events forward_events = {forward_head, forward_body, forward_end};
+/* The service has taken what arrived of the body, so more may arrive. */
+static void forward_writable(void *user)
+{
+    struct gw_request *r = user;
+
+    http_request_resume_body(r->http);
+}
+
+static const struct http_call_events forward_events = {forward_head, forward_body, forward_end,
+                                                       forward_writable};
+
+void gw_forward_body(struct gw_request *r, const char *data, size_t len)
+{
+    /* Without a call, the service has answered already. */
+    if (!r->call)
+        return;
+    if (http_call_write(r->call, data, len) < 0) {
+        gw_forward_cancel(r);
+        api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
+    } else if (http_call_pending(r->call) > FORWARD_WINDOW) {
+        http_request_pause_body(r->http);
+    }
+}
+
+void gw_forward_finish(struct gw_request *r)
+{
+    if (r->call && http_call_finish(r->call) < 0) {
+        gw_forward_cancel(r);
+        api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
+    }
+}
 
 static void forward_start(struct gw_request *r, const struct http_call_params *params)
 {
@@ -269,6 +300,8 @@ void gw_forward(struct gw_request *r, enum service_backend target)
     params.path = target_text.data;
     params.body = http_request_body(r->http);
     params.has_body = gw_takes_body(r);
+    params.streams = gw_streams_body(r);
+    params.length = http_request_length(r->http);
     gw_liveness_wait(r);
     forward_start(r, &params);
 }

@@ -159,6 +159,12 @@ bool gw_cors_handle(const struct config *config, struct http_request *request);
 
 /* forward.c: forwards the request to a service, and the answer to the client as it arrives. */
 void gw_forward(struct gw_request *r, enum service_backend target);
+/* Forwards a part of a body that is forwarded while it arrives, and ends this body. gw_forward()
+ * has begun the call when the head of the request was complete. */
+void gw_forward_body(struct gw_request *r, const char *data, size_t len);
+void gw_forward_finish(struct gw_request *r);
+/* Returns whether the body of the route is forwarded while it arrives. */
+bool gw_streams_body(const struct gw_request *r);
 /* Sends a GET request for @path to a service on behalf of @r. At the end r->answered() is called
  * with r->status (0: no answer) and r->body. */
 void gw_ask(struct gw_request *r, enum service_backend target, const char *path);

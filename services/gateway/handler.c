@@ -30,6 +30,7 @@ struct gw_route {
     unsigned methods;                     /* one or several of METHOD_… */
     unsigned right;                       /* enum right; 0: none, so no key is needed */
     bool is_prefix;                       /* a longer path is required */
+    bool streams;                         /* the body is forwarded while it arrives */
     bool only_ollama;                     /* the path exists only at Ollama's port */
     const struct error_shape *errors;     /* NULL: OpenAI's */
     void (*handle)(struct gw_request *r); /* NULL: forwarded to the service */
@@ -45,15 +46,16 @@ static const struct gw_route own_routes[] = {
     {"/api/version", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama,
      .handle = gw_ollama_version},
     {"/api/ps", METHOD_GET, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_loaded},
-    /* These routes would make or publish models. */
     {"/api/push", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
-    {"/api/create", METHOD_ANY, RIGHT_INFER, .errors = &errors_ollama, .handle = gw_ollama_refuse},
-    {"/api/blobs/", METHOD_ANY, RIGHT_INFER, .is_prefix = true, .errors = &errors_ollama,
-     .handle = gw_ollama_refuse},
 };
 
 #define ROUTE_ROW(method, path, right, match, api, handler)                                        \
-    {path, METHOD_##method, RIGHT_##right, .is_prefix = ROUTE_##match, .errors = &errors_##api},
+    {path,                                                                                         \
+     METHOD_##method,                                                                              \
+     RIGHT_##right,                                                                                \
+     .is_prefix = ROUTE_##match != ROUTE_EXACT,                                                    \
+     .streams = ROUTE_##match == ROUTE_UPLOAD,                                                     \
+     .errors = &errors_##api},
 #define ROUTE_ROWS(name, NAME, ROUTES)                                                             \
     static const struct gw_route name##_routes[] = {ROUTES(ROUTE_ROW)};
 SERVICE_ROUTES(ROUTE_ROWS)
@@ -155,7 +157,13 @@ static void request_writable(void *user)
         http_call_resume(r->call);
 }
 
-static const struct http_request_events request_events = {request_writable, request_done};
+static void request_body(void *user, const char *data, size_t len)
+{
+    gw_forward_body(user, data, len);
+}
+
+static const struct http_request_events request_events = {request_writable, request_done,
+                                                          request_body};
 
 static void request_wrong_method(struct gw_request *r, unsigned methods)
 {
@@ -217,6 +225,11 @@ bool gw_takes_body(const struct gw_request *r)
            (r->route->methods & METHOD_DELETE && !r->route->is_prefix);
 }
 
+bool gw_streams_body(const struct gw_request *r)
+{
+    return r->route->streams;
+}
+
 /* Sets the largest body for the route. */
 static void request_limit_body(const struct gw_request *r)
 {
@@ -224,6 +237,8 @@ static void request_limit_body(const struct gw_request *r)
         r->route->handle ? 0
                          : service_row_max_body(service_backends[r->target], r->gateway->config);
 
+    if (r->route->streams)
+        return;
     if (!gw_takes_body(r))
         http_request_limit_body(r->http, 0);
     else if (own)
@@ -287,6 +302,10 @@ void gw_admit(void *data, struct http_request *request)
     request_id_take(request, "req_", r->id);
     if (!gw_cors_handle(gateway->config, request) && !http_request_is_refused(request))
         request_check(r);
+    if (r->route && r->route->streams) {
+        http_request_stream_body(request);
+        gw_forward(r, r->target);
+    }
 }
 
 void gw_handle(void *data, struct http_request *request)
@@ -296,6 +315,8 @@ void gw_handle(void *data, struct http_request *request)
     (void)data;
     if (r->route->handle)
         r->route->handle(r);
+    else if (r->route->streams)
+        gw_forward_finish(r);
     else
         gw_forward(r, r->target);
 }

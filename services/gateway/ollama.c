@@ -83,7 +83,7 @@ void gw_ollama_refuse(struct gw_request *r)
     const struct http_text path = http_request_path(r->http);
 
     api_error_send(r->http, 501, "not_implemented", NULL, 0,
-                   "%.*s is not available here: models are neither made from other models nor "
-                   "published.",
+                   "%.*s is not available here: models are not published, because nothing leaves "
+                   "this machine.",
                    (int)MIN(path.len, 100u), path.data);
 }

@@ -13,26 +13,30 @@
 
 #include "common/sql/sql.h"
 #include "core/err.h"
+#include "history/histogram.h"
 
 /* The characters "scHi". */
 #define LEDGER_APPLICATION "1935886441"
-#define LEDGER_VERSION     1
+#define LEDGER_VERSION     2
 #define LEDGER_DAY         86400
 #define LEDGER_HOUR        3600
 /* Rows that are older than this are joined into rows of whole hours. */
 #define LEDGER_MINUTES (2 * LEDGER_DAY)
 #define LEDGER_PAGE    4096u
+/* The most bytes of a row in the file. */
+#define LEDGER_ROW_MAX 1100u
 
 static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_size = 4096;"
                                "PRAGMA auto_vacuum = FULL; PRAGMA journal_mode = TRUNCATE;"
                                "PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;"
                                "PRAGMA trusted_schema = OFF;";
 
-/* The columns n0 to n13 are the numbers of enum history_number. */
+/* The columns n0 to n13 are the numbers of enum history_number, and h0 and h1 the histograms of
+ * enum history_spread (histogram.h). */
 #define SUMS                                                                                       \
     "sum(n0), sum(n1), sum(n2), sum(n3), sum(n4), sum(n5), sum(n6), sum(n7), sum(n8), sum(n9), "   \
-    "sum(n10), max(n11), sum(n12), sum(n13)"
-_Static_assert(HISTORY_NUMBERS == 14 && HISTORY_FIRST_MAX == 11,
+    "sum(n10), max(n11), sum(n12), sum(n13), histogram_sum(h0), histogram_sum(h1)"
+_Static_assert(HISTORY_NUMBERS == 14 && HISTORY_FIRST_MAX == 11 && HISTORY_SPREADS == 2,
                "the columns are those of enum history_number");
 
 static const char schema[] =
@@ -42,17 +46,26 @@ static const char schema[] =
     " n3 INTEGER NOT NULL, n4 INTEGER NOT NULL, n5 INTEGER NOT NULL, n6 INTEGER NOT NULL,"
     " n7 INTEGER NOT NULL, n8 INTEGER NOT NULL, n9 INTEGER NOT NULL, n10 INTEGER NOT NULL,"
     " n11 INTEGER NOT NULL, n12 INTEGER NOT NULL, n13 INTEGER NOT NULL,"
+    " h0 BLOB NOT NULL DEFAULT x'', h1 BLOB NOT NULL DEFAULT x'',"
     " PRIMARY KEY(minute, service, model, key)) WITHOUT ROWID;"
     "PRAGMA application_id = " LEDGER_APPLICATION ";"
-    "PRAGMA user_version = 1;"
+    "PRAGMA user_version = 2;"
     "COMMIT;";
+
+/* Version 1 had no histograms. */
+static const char upgrade[] = "BEGIN;"
+                              "ALTER TABLE sums ADD COLUMN h0 BLOB NOT NULL DEFAULT x'';"
+                              "ALTER TABLE sums ADD COLUMN h1 BLOB NOT NULL DEFAULT x'';"
+                              "PRAGMA user_version = 2;"
+                              "COMMIT;";
 
 #define MERGE                                                                                      \
     " ON CONFLICT DO UPDATE SET n0 = n0 + excluded.n0, n1 = n1 + excluded.n1,"                     \
     " n2 = n2 + excluded.n2, n3 = n3 + excluded.n3, n4 = n4 + excluded.n4,"                        \
     " n5 = n5 + excluded.n5, n6 = n6 + excluded.n6, n7 = n7 + excluded.n7,"                        \
     " n8 = n8 + excluded.n8, n9 = n9 + excluded.n9, n10 = n10 + excluded.n10,"                     \
-    " n11 = max(n11, excluded.n11), n12 = n12 + excluded.n12, n13 = n13 + excluded.n13"
+    " n11 = max(n11, excluded.n11), n12 = n12 + excluded.n12, n13 = n13 + excluded.n13,"           \
+    " h0 = histogram_add(h0, excluded.h0), h1 = histogram_add(h1, excluded.h1)"
 
 enum ledger_sql {
     SQL_ADD,
@@ -66,7 +79,7 @@ enum ledger_sql {
 
 static const char *const texts[SQL_COUNT] = {
     [SQL_ADD] = "INSERT INTO sums VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
-                " ?14, ?15, ?16, ?17, ?18)" MERGE,
+                " ?14, ?15, ?16, ?17, ?18, ?19, ?20)" MERGE,
     [SQL_JOIN] = "INSERT INTO sums SELECT minute - minute % 3600, service, model, key, " SUMS
                  " FROM sums WHERE minute < ?1 AND minute % 3600 != 0"
                  " GROUP BY minute - minute % 3600, service, model, key" MERGE,
@@ -111,6 +124,7 @@ static int ledger_check(struct ledger *l, const char *path, struct inf_err *rete
     char limit[64];
     int r = sql_exec(l->db, settings);
 
+    r = r < 0 ? r : histogram_register(l->db);
     snprintf(limit, sizeof(limit), "PRAGMA max_page_count = %llu",
              (unsigned long long)(l->limits.max_bytes / LEDGER_PAGE));
     r = r < 0 ? r : sql_exec(l->db, limit);
@@ -119,6 +133,12 @@ static int ledger_check(struct ledger *l, const char *path, struct inf_err *rete
         r = sql_exec(l->db, schema);
     r = r < 0 ? r : sql_number(l->db, "PRAGMA application_id", &application);
     r = r < 0 ? r : sql_number(l->db, "PRAGMA user_version", &version);
+    if (r == 0 && version == 1 && application == strtoll(LEDGER_APPLICATION, NULL, 10)) {
+        r = sql_exec(l->db, upgrade);
+        version = LEDGER_VERSION;
+        if (r < 0)
+            sql_rollback(l->db);
+    }
     if (r == -EBUSY)
         return err_set(reterr, EBUSY, "another process uses %s", path);
     if (r < 0)
@@ -164,6 +184,7 @@ static int ledger_add_row(struct ledger *l, const struct history_row *row)
 {
     int r = ledger_prepare(l, SQL_ADD);
     sqlite3_stmt *st = l->statements[SQL_ADD];
+    uint8_t bytes[HISTOGRAM_BYTES];
 
     if (r < 0)
         return r;
@@ -173,6 +194,11 @@ static int ledger_add_row(struct ledger *l, const struct history_row *row)
     sqlite3_bind_text(st, 4, row->key, -1, SQLITE_STATIC);
     for (int i = 0; i < HISTORY_NUMBERS; i++)
         sqlite3_bind_int64(st, 5 + i, (int64_t)row->numbers[i]);
+    for (int i = 0; i < HISTORY_SPREADS; i++) {
+        const int n = histogram_write(&row->spreads[i], bytes);
+
+        sqlite3_bind_blob(st, 5 + HISTORY_NUMBERS + i, bytes, n, SQLITE_TRANSIENT);
+    }
     return sql_step(st);
 }
 
@@ -221,16 +247,30 @@ static int ledger_upkeep(struct ledger *l, int64_t now)
     return sql_commit(l->db);
 }
 
+/* Deletes the oldest day if the file has not enough room for @n rows below its limit. Returns 1, or
+ * 0 if the file is smaller: then the disk is full, and deleting rows would only make room for other
+ * programs. */
+static int ledger_make_room(struct ledger *l, size_t n)
+{
+    /* A row may split a page. Some pages are no leaves. */
+    const uint64_t needed = n * (LEDGER_ROW_MAX + LEDGER_PAGE) + 16 * (uint64_t)LEDGER_PAGE;
+    uint64_t bytes = 0;
+    int r = ledger_bytes(l, &bytes);
+
+    return r < 0 || bytes + needed < l->limits.max_bytes ? r : ledger_drop_day(l);
+}
+
 int ledger_add(struct ledger *l, const struct history_row *rows, size_t n, int64_t now)
 {
     int r, dropped = 1;
 
-    /* Upkeep itself needs some space. If there is none, the oldest rows are deleted first. */
-    while ((r = ledger_upkeep(l, now)) == -ENOSPC && (dropped = ledger_drop_day(l)) > 0)
+    /* Upkeep needs room for a moment. If the disk is full, the next call tries again. */
+    while ((r = ledger_upkeep(l, now)) == -ENOSPC && (dropped = ledger_make_room(l, n)) > 0)
         continue;
-    if (r < 0)
+    if (r < 0 && (r != -ENOSPC || dropped < 0))
         return dropped < 0 ? dropped : r;
-    while ((r = ledger_add_all(l, rows, n, now)) == -ENOSPC && (dropped = ledger_drop_day(l)) > 0)
+    while ((r = ledger_add_all(l, rows, n, now)) == -ENOSPC &&
+           (dropped = ledger_make_room(l, n)) > 0)
         continue;
     return dropped < 0 ? dropped : r;
 }
@@ -242,14 +282,24 @@ static void ledger_column(sqlite3_stmt *st, int column, char *out, size_t size)
     snprintf(out, size, "%s", text ? (const char *)text : "");
 }
 
-static void ledger_take_row(sqlite3_stmt *st, struct history_row *row)
+/* Returns false if a histogram of the row is damaged. */
+static bool ledger_take_row(sqlite3_stmt *st, struct history_row *row)
 {
+    bool is_good = true;
+
     row->minute = sqlite3_column_int64(st, 0);
     ledger_column(st, 1, row->service, sizeof(row->service));
     ledger_column(st, 2, row->model, sizeof(row->model));
     ledger_column(st, 3, row->key, sizeof(row->key));
     for (int i = 0; i < HISTORY_NUMBERS; i++)
         row->numbers[i] = (uint64_t)sqlite3_column_int64(st, 4 + i);
+    for (int i = 0; i < HISTORY_SPREADS; i++) {
+        const void *blob = sqlite3_column_blob(st, 4 + HISTORY_NUMBERS + i);
+
+        is_good &= histogram_read(blob, sqlite3_column_bytes(st, 4 + HISTORY_NUMBERS + i),
+                                  &row->spreads[i]);
+    }
+    return is_good;
 }
 
 int ledger_read(struct ledger *l, const struct ledger_query *query,
@@ -266,10 +316,8 @@ int ledger_read(struct ledger *l, const struct ledger_query *query,
     sqlite3_bind_int64(st, 3, query->step);
     sqlite3_bind_int64(st, 4, query->offset);
     sqlite3_bind_int64(st, 5, query->by);
-    while (answer >= 0 && (r = sql_step(st)) > 0) {
-        ledger_take_row(st, &row);
-        answer = put(data, &row);
-    }
+    while (answer >= 0 && (r = sql_step(st)) > 0)
+        answer = ledger_take_row(st, &row) ? put(data, &row) : -EUCLEAN;
     sqlite3_reset(st);
     return answer < 0 ? answer : r;
 }

@@ -6,7 +6,8 @@
  *
  * It has one row for each minute, service, model and API key. Rows that are older than two days are
  * joined into rows of whole hours. Rows older than the retention are deleted. If the file reaches
- * its largest size, the rows of its oldest day are deleted until there is room.
+ * its largest size, the rows of its oldest day are deleted until there is room. If the disk is
+ * full, no older row is deleted, and the new rows are lost.
  *
  * One thread uses a ledger. Functions return 0 or a negative errno.
  */
@@ -29,7 +30,7 @@ DEFINE_CLEANUP(struct ledger *, ledger_free);
 
 /* Adds the numbers of @n rows in one transaction. Rows from more than a day before or after @now
  * (Unix seconds) are left out, because no clock is that wrong. Then deletes what the limits do not
- * permit. -ENOSPC: the limits leave no room at all. */
+ * permit. -ENOSPC: the disk is full, or the limits leave no room at all. */
 int ledger_add(struct ledger *ledger, const struct history_row *rows, size_t n, int64_t now);
 
 /* The names by which rows are distinguished. */

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,6 +18,7 @@
 #include "common/service/service.h"
 #include "common/wire/json.h"
 #include "core/str.h"
+#include "history/histogram.h"
 #include "history/history.h"
 
 /* The most sums of one answer, so that the answer stays below the limits of clients. */
@@ -84,6 +86,31 @@ static int report_query(struct http_text query, struct ledger_query *q, struct p
     return report_by(query, &q->by, problem);
 }
 
+/* Writes the percentiles of a row: the values below which 50 % and 95 % of the values lie. */
+static int report_percentiles(struct str *out, const struct history_row *row)
+{
+    static const struct {
+        const char *name;
+        double least;
+    } spreads[HISTORY_SPREADS] = {
+        [HISTORY_SPREAD_FIRST] = {"first_token_seconds", HISTORY_FIRST_LEAST},
+        [HISTORY_SPREAD_SPEED] = {"tokens_per_second", HISTORY_SPEED_LEAST},
+    };
+    static const int shares[] = {50, 95};
+    int r = 0;
+
+    for (size_t i = 0; i < HISTORY_SPREADS; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(shares) && r == 0; k++) {
+            const double value =
+                histogram_percentile(&row->spreads[i], spreads[i].least, shares[k] / 100.0);
+
+            r = str_printf(out, ",\"%s_p%d\":", spreads[i].name, shares[k]);
+            if (r == 0)
+                r = isnan(value) ? str_puts(out, "null") : str_printf(out, "%.4g", value);
+        }
+    return r;
+}
+
 static int report_row(void *data, const struct history_row *row)
 {
     static const char *const names[HISTORY_NUMBERS] = {
@@ -117,6 +144,7 @@ static int report_row(void *data, const struct history_row *row)
     r = r < 0 ? r : json_put_text(out, row->key);
     for (size_t i = 0; i < HISTORY_NUMBERS && r == 0; i++)
         r = str_printf(out, ",\"%s\":%" PRIu64, names[i], row->numbers[i]);
+    r = r < 0 ? r : report_percentiles(out, row);
     return r < 0 ? r : str_putc(out, '}');
 }
 

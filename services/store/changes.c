@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers DELETE /api/delete and POST /api/copy.
+ * Answers DELETE /api/delete, POST /api/copy and POST /api/create.
  *
  * A change waits on its thread until no command and no pull changes the store. A copy is an alias
  * of the model. DELETE removes the model if the request gives its name or the source from which it
@@ -21,6 +21,7 @@
 #include "common/store/store.h"
 #include "common/wire/fields.h"
 #include "core/err.h"
+#include "store/creation.h"
 #include "store/store-service.h"
 
 enum {
@@ -30,8 +31,10 @@ enum {
 struct store_change {
     struct job job; /* the first member */
     struct store_service *service;
-    struct store_request *request; /* NULL: the client left */
-    char *name, *copy;             /* copy NULL: the model is removed */
+    struct store_request *request;   /* NULL: the client has left */
+    char *name, *copy;               /* copy NULL: the model is removed */
+    struct store_creation *creation; /* the model to make; NULL: another change */
+    bool tidies;                     /* the change only removes what killed processes have left */
     int result;
     struct inf_err err;
 };
@@ -42,6 +45,7 @@ static struct store_change *change_free(struct store_change *c)
         return NULL;
     free(c->name);
     free(c->copy);
+    creation_free(c->creation);
     free(c);
     return NULL;
 }
@@ -108,10 +112,21 @@ static int change_run(const struct store_change *c, struct inf_err *reterr)
     _cleanup_(models_freep) struct models *models = NULL;
     _cleanup_close_ int lock = -1;
     const struct models_entry *e;
-    int r = store_lock(c->service->dir, &lock, reterr);
+    int r;
 
+    if (c->creation)
+        return creation_run(c->creation, c->service->config, c->service->dir, reterr);
+    if (c->tidies)
+        uploads_tidy(c->service->dir);
+    /* A store that nobody changes gets no file with a lock. */
+    if (c->tidies && !store_has_removed(c->service->dir))
+        return 0;
+    r = store_lock(c->service->dir, &lock, reterr);
     if (r < 0)
         return r;
+    store_clean_removed(c->service->dir);
+    if (c->tidies)
+        return 0;
     if (models_scan(c->service->config, &models) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     e = find_model(models, c->name);
@@ -127,22 +142,49 @@ static void change_on_thread(struct job *job)
     c->result = change_run(c, &c->err);
 }
 
+/* Logs and counts a change. */
+static void change_note(const struct store_change *c)
+{
+    static const char *const words[] = {"removed", "given another name", "made"};
+    const unsigned kind = c->creation ? 2 : c->copy ? 1 : 0;
+    const char *name = c->creation ? creation_name(c->creation) : c->name;
+    uint64_t *const counts[] = {&c->service->stats.n_removed, &c->service->stats.n_named,
+                                &c->service->stats.n_created};
+
+    if (c->result < 0) {
+        log_info("%s was not %s: %s", name, words[kind], c->err.text);
+    } else {
+        log_info("%s was %s", name, words[kind]);
+        ++*counts[kind];
+    }
+}
+
+/* Answers as Ollama does at the end of a creation. */
+static void answer_created(const struct store_change *c)
+{
+    static const char lines[] = "{\"status\":\"writing manifest\"}\n{\"status\":\"success\"}\n";
+    static const char one[] = "{\"status\":\"success\"}";
+
+    if (creation_streams(c->creation))
+        http_respond(c->request->http, 200, "application/x-ndjson", lines, sizeof(lines) - 1);
+    else
+        http_respond(c->request->http, 200, "application/json", one, sizeof(one) - 1);
+}
+
 static void change_ended(struct job *job)
 {
     struct store_change *c = (struct store_change *)job;
     struct store_service *s = c->service;
 
     s->n_changes--;
-    if (c->result < 0)
-        log_info("%s was not %s: %s", c->name, c->copy ? "named" : "removed", c->err.text);
-    else
-        log_info("%s was %s", c->name, c->copy ? "given another name" : "removed");
-    s->stats.n_removed += c->result == 0 && !c->copy;
-    s->stats.n_named += c->result == 0 && c->copy;
+    if (!c->tidies)
+        change_note(c);
     if (c->request) {
         c->request->change = NULL;
         if (c->result < 0)
             store_send_error(c->request->http, c->result, c->err.text);
+        else if (c->creation)
+            answer_created(c);
         else
             http_respond(c->request->http, 200, NULL, "", 0);
     }
@@ -150,31 +192,52 @@ static void change_ended(struct job *job)
     service_touch(s->service);
 }
 
-/* Starts a change; copies the texts. */
-static void change_start(struct store_request *r, const char *name, const char *copy)
+static void change_queue(struct store_service *s, struct store_change *c)
+{
+    c->job = (struct job){.run = change_on_thread, .done = change_ended};
+    c->service = s;
+    s->n_changes++;
+    jobs_queue(s->jobs, &s->changing, &c->job);
+}
+
+/* Starts a change; @c NULL: there is no memory. */
+static void change_start(struct store_request *r, struct store_change *c)
 {
     struct store_service *s = r->service;
-    struct store_change *c = NEW(struct store_change, 1);
 
-    if (c) {
-        c->name = strdup(name);
-        c->copy = copy ? strdup(copy) : NULL;
-    }
-    if (!c || !c->name || (copy && !c->copy)) {
-        change_free(c);
+    if (!c) {
         api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
     } else if (s->n_changes == CHANGES_MAX) {
         change_free(c);
         api_error_send(r->http, 503, "too_many_changes", NULL, 5,
                        "The store is being changed by too many requests; try again later.");
     } else {
-        c->job = (struct job){.run = change_on_thread, .done = change_ended};
-        c->service = s;
         c->request = r;
         r->change = c;
-        s->n_changes++;
-        jobs_queue(s->jobs, &s->changing, &c->job);
+        change_queue(s, c);
     }
+}
+
+/* Copies the texts; @copy may be NULL. NULL: there is no memory. */
+static struct store_change *change_new(const char *name, const char *copy)
+{
+    struct store_change *c = NEW(struct store_change, 1);
+
+    if (!c)
+        return NULL;
+    c->name = strdup(name);
+    c->copy = copy ? strdup(copy) : NULL;
+    return c->name && (!copy || c->copy) ? c : change_free(c);
+}
+
+void changes_tidy(struct store_service *s)
+{
+    struct store_change *c = NEW(struct store_change, 1);
+
+    if (!c)
+        return;
+    c->tidies = true;
+    change_queue(s, c);
 }
 
 void changes_leave(struct store_request *r)
@@ -200,7 +263,7 @@ void store_delete(struct store_request *r)
     if (e < 0)
         problem_send(&problem, r->http);
     else
-        change_start(r, name, NULL);
+        change_start(r, change_new(name, NULL));
     json_decref(body);
 }
 
@@ -227,6 +290,31 @@ void store_copy(struct store_request *r)
     if (e < 0)
         problem_send(&problem, r->http);
     else
-        change_start(r, source, destination);
+        change_start(r, change_new(source, destination));
     json_decref(body);
+}
+
+void store_create(struct store_request *r)
+{
+    struct store_creation *creation;
+    struct store_change *c;
+    struct problem problem;
+    json_t *body;
+    int e = store_read_body(r->http, &body, &problem);
+
+    if (e < 0) {
+        problem_send(&problem, r->http);
+        return;
+    }
+    if (creation_new(body, &creation, &problem) < 0) {
+        problem_send(&problem, r->http);
+        json_decref(body);
+        return;
+    }
+    c = NEW(struct store_change, 1);
+    if (c)
+        c->creation = creation;
+    else
+        creation_free(creation);
+    change_start(r, c);
 }

@@ -26,13 +26,13 @@
 /* The gateway keeps idle connections for a shorter time than this, so only the gateway closes
  * them. */
 #define STORE_KEEP_USEC (120 * 1000000u)
-#define STORE_THREADS   2u /* one for pulls, one for other changes */
+#define STORE_THREADS   3u /* one for each lane */
 
 static bool store_busy(void *data)
 {
     const struct store_service *s = data;
 
-    return s->n_pulls + s->n_changes > 0;
+    return s->n_pulls + s->n_changes + s->n_uploads > 0;
 }
 
 static void store_draining(void *data)
@@ -99,8 +99,10 @@ static int store_run(struct store_service *s, const struct options *options)
         log_warn("getrandom: %s", strerror(errno));
     json_object_seed(seed ? seed : 1);
     r = store_open(s, options, &err);
-    if (r == 0)
+    if (r == 0) {
+        changes_tidy(s);
         r = service_run(s->service);
+    }
     if (r < 0)
         log_error("%s", err.text[0] ? err.text : strerror(-r));
     pulls_stop(s);

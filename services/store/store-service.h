@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * The store service changes the store of models for clients: it pulls models, removes them, and
- * gives them further names.
+ * The store service changes the store of models for clients: it pulls models, removes them, gives
+ * them further names, and makes models of files that clients upload and of other models.
  *
  * It has no network. For each pull it connects to the socket of sconce-fetch, so that systemd or
  * `sconce serve` starts a process sconce-fetch. The service verifies and installs what this process
  * has fetched. The thread of the event loop owns all objects. Pulls run on one thread, one after
- * the other; removals and new names run on a second thread.
+ * the other; other changes run on a second thread, and a third one writes what clients upload.
  */
 
 #include <jansson.h>
@@ -24,22 +24,25 @@ struct problem;
 struct pull;
 struct service;
 struct store_change;
+struct store_upload;
 struct store_request;
+struct store_route;
 
 struct store_service {
     const struct config *config;
     struct service *service;
     struct jobs *jobs;
-    struct job_lane pulling, changing;
+    struct job_lane pulling, changing, uploading;
     struct pull_secrets secrets;
     char *dir;          /* the store */
     char *fetch_socket; /* path of the socket of sconce-fetch */
     struct pull *pulls; /* pulls that wait or run */
-    unsigned n_pulls, n_changes;
+    unsigned n_pulls, n_changes, n_uploads;
+    uint64_t promised; /* bytes that running uploads will have */
     struct loop_timer
         tick; /* tells the clients of pulls what happened; set while there are pulls */
     struct {
-        uint64_t n_pulled, n_failed, n_stopped, n_removed, n_named;
+        uint64_t n_pulled, n_failed, n_stopped, n_removed, n_named, n_uploaded, n_created;
     } stats;
 };
 
@@ -48,7 +51,8 @@ struct store_request {
     struct store_service *service;
     struct http_request *http;
     char id[REQUEST_ID_SIZE];
-    struct pull *pull; /* the pull that the client waits for; NULL: none */
+    const struct store_route *route; /* NULL: none, and the request was answered */
+    struct pull *pull;               /* the pull that the client waits for; NULL: none */
     struct store_request *next_watcher;
     bool streams; /* the client wants the progress */
     bool begun;   /* the answer has begun */
@@ -58,6 +62,7 @@ struct store_request {
     size_t told_files; /* files that are complete */
     uint64_t told_bytes, told_verified;
     struct store_change *change; /* the change that the client waits for; NULL: none */
+    struct store_upload *upload; /* the upload that the client sends; NULL: none */
 };
 
 /* --- router.c --- */
@@ -86,8 +91,27 @@ void pulls_stop(struct store_service *s);
 /* Tells the clients what happened since the last time (struct loop_timer). */
 void pulls_tick(struct loop_timer *timer);
 
-/* --- changes.c: DELETE /api/delete and POST /api/copy --- */
+/* --- changes.c: DELETE /api/delete, POST /api/copy and POST /api/create --- */
 
 void store_delete(struct store_request *r);
 void store_copy(struct store_request *r);
+void store_create(struct store_request *r);
 void changes_leave(struct store_request *r);
+/* Removes from the store, on a thread, what processes that were killed have left. */
+void changes_tidy(struct store_service *s);
+
+/* --- uploads.c: HEAD and POST /api/blobs/sha256:DIGEST --- */
+
+void store_blob_find(struct store_request *r);
+/* Begins an upload when its head has arrived; may answer the request. */
+void store_upload_begin(struct store_request *r);
+/* Takes a part of the body (struct http_request_events), and its end. */
+void uploads_take(struct store_request *r, const char *data, size_t len);
+void store_upload(struct store_request *r);
+/* The client has left: the file is removed. */
+void uploads_leave(struct store_request *r);
+/* Removes uploaded files that are older than a day, and those of processes that were killed. */
+void uploads_tidy(const char *dir);
+/* Returns the path of the file with this digest, an uploaded one or a blob, which the caller frees;
+ * NULL: there is none, or no memory. */
+char *uploads_find(const char *dir, const char *digest);

@@ -240,3 +240,14 @@ def suite(model_dir):
 def client(suite):
     openai = pytest.importorskip("openai")
     return openai.OpenAI(base_url=suite.url + "/v1", api_key="none", max_retries=0, timeout=60)
+
+
+@pytest.fixture
+def stores(hub, certificate):
+    """Provides the store service with an empty store, and the hub as its mirror."""
+    from store_service import FETCH, STORE, Stores
+    if not STORE.exists() or not FETCH.exists():
+        pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
+    s = Stores(hub, certificate[0])
+    yield s
+    s.close()

@@ -2,13 +2,16 @@
 """Tests the history of requests: what is counted, who may see it, what is in its file, and how
 `sconce metrics` shows it."""
 import http.client
+import http.server
 import json
 import os
 import pathlib
 import signal
 import socket
 import subprocess
+import threading
 import time
+import unicodedata
 import xml.etree.ElementTree
 
 import pytest
@@ -79,6 +82,12 @@ def test_requests_are_counted_by_model_and_key(suite):
     assert row["prompt_tokens"] > row["cached_tokens"] >= 0
     assert row["first_tokens"] == 2
     assert 0 < row["first_max_usec"] <= row["first_usec"] <= row["duration_usec"]
+    assert 0 < row["first_token_seconds_p50"] <= row["first_token_seconds_p95"]
+    assert row["first_token_seconds_p95"] <= 1.26 * row["first_max_usec"] / 1e6
+    mean = row["next_tokens"] / row["generate_usec"] * 1e6
+    assert 0 < row["tokens_per_second_p50"] <= row["tokens_per_second_p95"]
+    assert row["tokens_per_second_p95"] > mean / 1.26
+    assert by["chat", "", "laptop"]["tokens_per_second_p50"] is None
     assert by["chat", "", "laptop"]["errors"] == 1
     assert by["gateway", "", ""]["errors"] == 1
     (sums,) = history(suite)
@@ -126,6 +135,55 @@ def test_the_verb_shows_tables_and_json(suite):
     assert verb(suite, "--since", "1s").returncode == 2
     out = verb(suite, "--key", "sk-one", env={**os.environ, "HOME": suite.dir})
     assert out.returncode == 0  # the owner of the socket has all rights with any key
+
+
+def show(rows, *args):
+    """Runs `sconce metrics` with a gateway that answers with these rows."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            text = json.dumps({"data": rows}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        out = subprocess.run([SCONCE, "metrics", *args, "--address", "127.0.0.1:%d" % server.server_port],
+                             capture_output=True, text=True, timeout=60 * SLOW)
+        server.shutdown()
+    assert out.returncode == 0, out.stderr
+    return out.stdout
+
+
+def columns(text):
+    """Returns how many columns of a terminal a text takes."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+               for c in text)
+
+
+def test_tables_have_straight_columns_with_names_of_all_scripts():
+    names = ["plain", "größe", "模型模型", "e\u0301tude", "x" * 60, "模" * 30]
+    rows = [{"model": name, "requests": 7, "next_tokens": 10, "generate_usec": 1000000, "first_tokens": 1,
+             "first_usec": 2000000, "first_max_usec": 3000000, "tokens_per_second_p50": 11.5,
+             "tokens_per_second_p95": 12.5, "first_token_seconds_p50": 1.25,
+             "first_token_seconds_p95": None} for name in names]
+    head, *lines = show(rows).splitlines()
+    assert [w for w in head.split() if w.startswith("P")] == ["PROMPT", "P50", "P95", "P50", "P95"]
+    assert {columns(line) for line in lines} == {len(head)}
+    assert lines[0].split()[6:] == ["10.0", "11.5", "12.5", "2000", "ms", "1250", "ms", "-", "3000", "ms"]
+
+
+@pytest.mark.parametrize("n, last", [(7, "m6"), (8, "(other models)")])
+def test_an_image_has_a_name_for_each_color(n, last):
+    rows = [{"time": int(time.time()) - 60, "model": "m%d" % i, "requests": 100 - i} for i in range(n)]
+    image = show(rows, "--plot", "-")
+    names = [e.text for e in xml.etree.ElementTree.fromstring(image).iter("{http://www.w3.org/2000/svg}text")]
+    assert last in names and "m5" in names and "m7" not in names
+    assert ("(other models)" in names) == (n == 8)
 
 
 def test_the_verb_draws_an_image(suite, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from conftest import SLOW
 from page_helpers import (ANSWER, ask, assert_policy_holds, browser, needs_browser, ready,  # noqa: F401
                           sound, start)
-from store_services import ALL, ASKS, WEIGHTS, Stores, certificate, hub  # noqa: F401
+from store_service import ALL, ASKS, WEIGHTS, Stores
 
 pytestmark = [pytest.mark.full, needs_browser]
 PATIENCE = 2  # seconds in which something new has to be shown
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def stores(hub, certificate):  # noqa: F811
+def stores(hub, certificate):
     made = Stores(hub, certificate[0], chat=True)
     yield made
     made.close()

@@ -81,6 +81,9 @@ def test_a_request_limits_drafts(tmp_path):
     for name, bad in (("n_max", -1), ("n_min", "x"), ("p_min", 1.5)):
         status, text = post(suite, {**body, "speculative." + name: bad})
         assert status == 400 and "speculative." + name in text
+    status, text = post(suite, {**body, "speculative.n_max": 3, "speculative.n_min": 4})
+    assert status == 400 and "'speculative.n_min': 4 is more than 'speculative.n_max', which is 3" in text
+    assert post(suite, {**body, "speculative.n_max": 3, "speculative.n_min": 3})[0] == 200
     check_log(suite.close())
 
 

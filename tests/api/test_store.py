@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from store_services import ASKS, CHANGES, WEIGHTS, Stores, certificate, hub, stores  # noqa: F401
+from store_service import ASKS, CHANGES, WEIGHTS, Stores
 
 # --- pulls ---
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the scripts of the RPM and Arch packages with programs that only note how they are called."""
+import os
 import pathlib
 import re
 import subprocess
@@ -60,6 +61,34 @@ def test_an_upgrade_opens_new_sockets_only_if_sconce_runs(tmp_path, name):
     made = calls(tmp_path, script, is_active=False)
     assert not [call for call in made if call.startswith("start ")]
     assert not [call for call in made if re.search(r"\brestart\b.*socket", call)]
+
+
+def owner_script(name):
+    """Returns the command of a package's script that changes owners in the store."""
+    text = (ROOT / "packaging" / name).read_text().replace("%{_sharedstatedir}", "/var/lib")
+    (line,) = [line for line in text.splitlines() if "-execdir chown" in line]
+    return line
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+@pytest.mark.parametrize("name", ["debian/sconce.postinst", "rpm/sconce.spec.in", "arch/sconce.install.in"])
+def test_an_upgrade_gives_the_store_to_its_service(tmp_path, name):
+    store, outside = tmp_path / "models", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("")
+    for path in (".lock", ".blobs/sha256-1", ".incoming/job/fetch/a.part", "org/name/weights.gguf"):
+        (store / path).parent.mkdir(parents=True, exist_ok=True)
+        (store / path).write_text("")
+    (store / "link").symlink_to(outside)
+    (store / "mine").write_text("")
+    os.chown(store / "mine", 1234, 1234)
+    command = owner_script(name).replace("/var/lib/sconce/models", str(store))
+    subprocess.run(["sh", "-c", command.replace("sconce-store:sconce-store", "4321:4321")], check=True,
+                   env={"PATH": "/usr/bin:/bin"})
+    owners = {path: path.lstat().st_uid for path in (store, *store.rglob("*"))}
+    assert owners.pop(store / "mine") == 1234
+    assert set(owners.values()) == {4321} and len(owners) == 12
+    assert outside.stat().st_uid == 0 and (outside / "file").stat().st_uid == 0
 
 
 def test_the_target_wants_the_socket_of_each_service():

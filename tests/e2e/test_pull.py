@@ -14,18 +14,6 @@ import hub as hubs
 import pytest
 
 
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory):
-    return hubs.make_certificate(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture
-def hub(certificate):
-    server = hubs.Hub(*certificate)
-    yield server
-    server.close()
-
-
 @pytest.fixture
 def store(home):
     path = home / "data/sconce/models"

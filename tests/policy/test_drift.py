@@ -386,14 +386,13 @@ def drain_idle(life):
 
 
 @pytest.fixture(scope="session")
-def traces(tmp_path_factory):
+def traces(tmp_path_factory, certificate):
     skip_unless_possible()
     traces = tmp_path_factory.mktemp("traces")
-    certificate, key = hubs.make_certificate(tmp_path_factory.mktemp("tls"))
-    hub = hubs.Hub(certificate, key)
+    hub = hubs.Hub(*certificate)
     life = Life(tmp_path_factory.mktemp("life"), traces,
                 CONFIG + "pull: {mirror: '%s', ollama_mirror: '%s', certificates: '%s'}\n" %
-                (hub.url, hub.url, certificate))
+                (hub.url, hub.url, certificate[0]))
     life.hub = hub
     try:
         for part in (keep, ordinary, changes, errors, new_models, silence, ordinary, changes, keep):

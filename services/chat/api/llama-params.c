@@ -94,6 +94,11 @@ static int llama_read_drafts(struct generation *g, struct problem *problem)
         (r = field_int(g->body, "speculative.n_min", 0, INT32_MAX, &least, problem)) < 0 ||
         (r = field_double(g->body, "speculative.p_min", 0, 1, &p->draft_p_min, problem)) < 0)
         return r;
+    if (most >= 0 && least > most)
+        return problem_set(problem, 400, "invalid_value", "speculative.n_min",
+                           "Invalid value for 'speculative.n_min': %lld is more than "
+                           "'speculative.n_max', which is %lld.",
+                           (long long)least, (long long)most);
     if (most >= 0)
         p->n_draft = most == 0 ? INF_NO_DRAFT : (uint32_t)most;
     p->min_draft = (uint32_t)least;

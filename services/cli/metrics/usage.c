@@ -8,7 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/cli.h"
 #include "cli/metrics/plot.h"
+
+/* The most columns of the terminal that a name takes. */
+#define USAGE_NAME_MAX 48
 
 static double row_number(const json_t *row, const char *name)
 {
@@ -29,6 +33,14 @@ static double row_first(const json_t *row)
     const double n = row_number(row, "first_tokens");
 
     return n > 0 ? row_number(row, "first_usec") / n / 1e6 : NAN;
+}
+
+/* A percentile that the history service has computed; NAN: there is none. */
+static double row_percentile(const json_t *row, const char *name)
+{
+    const json_t *value = json_object_get(row, name);
+
+    return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
 static double row_failed(const json_t *row)
@@ -71,6 +83,15 @@ static void print_number(double value, int width, int digits)
         printf("  %*.*f", width, digits, value);
 }
 
+/* Prints a time in seconds as milliseconds. */
+static void print_time(double seconds)
+{
+    if (isnan(seconds))
+        printf("  %9s", "-");
+    else
+        printf("  %6.0f ms", seconds * 1000);
+}
+
 static void print_period(int64_t when, enum usage_step step)
 {
     const time_t sec = (time_t)when;
@@ -92,9 +113,9 @@ static int name_width(const json_t *data, const char *name)
 
     json_array_foreach(data, i, row)
     {
-        width = MAX(width, (int)strlen(name_text(row, name)));
+        width = MAX(width, cli_columns(name_text(row, name)));
     }
-    return MIN(width, 48);
+    return MIN(width, USAGE_NAME_MAX);
 }
 
 static void print_head(const json_t *data, enum usage_step step, const char *const *by)
@@ -110,18 +131,19 @@ static void print_head(const json_t *data, enum usage_step step, const char *con
         head[n] = 0;
         printf("%-*s  ", name_width(data, *by), head);
     }
-    printf("%8s  %6s  %9s  %7s  %9s  %8s  %9s  %8s\n", "REQUESTS", "FAILED", "PROMPT", "CACHED",
-           "ANSWER", "TOKENS/S", "FIRST", "LONGEST");
+    printf("%8s  %6s  %9s  %7s  %9s  %8s  %8s  %8s  %9s  %9s  %9s  %9s\n", "REQUESTS", "FAILED",
+           "PROMPT", "CACHED", "ANSWER", "TOKENS/S", "P50", "P95", "FIRST", "P50", "P95",
+           "LONGEST");
 }
 
 static void print_row(const json_t *data, const json_t *row, enum usage_step step,
                       const char *const *by)
 {
-    const double prompt = row_number(row, "prompt_tokens"), first = row_first(row);
+    const double prompt = row_number(row, "prompt_tokens");
 
     print_period((int64_t)row_number(row, "time"), step);
     for (; *by; by++)
-        printf("%-*.48s  ", name_width(data, *by), name_text(row, *by));
+        cli_print_column(name_text(row, *by), name_width(data, *by));
     printf("%8.0f  %6.0f  %9.0f", row_number(row, "requests"), row_failed(row), prompt);
     if (prompt > 0)
         printf("  %5.1f %%", row_number(row, "cached_tokens") / prompt * 100);
@@ -129,10 +151,13 @@ static void print_row(const json_t *data, const json_t *row, enum usage_step ste
         printf("  %7s", "-");
     printf("  %9.0f", row_number(row, "generated_tokens"));
     print_number(row_speed(row), 8, 1);
-    if (isnan(first))
-        printf("  %9s  %8s\n", "-", "-");
-    else
-        printf("  %6.0f ms  %5.0f ms\n", first * 1000, row_number(row, "first_max_usec") / 1000);
+    print_number(row_percentile(row, "tokens_per_second_p50"), 8, 1);
+    print_number(row_percentile(row, "tokens_per_second_p95"), 8, 1);
+    print_time(row_first(row));
+    print_time(row_percentile(row, "first_token_seconds_p50"));
+    print_time(row_percentile(row, "first_token_seconds_p95"));
+    print_time(isnan(row_first(row)) ? NAN : row_number(row, "first_max_usec") / 1e6);
+    putchar('\n');
 }
 
 void usage_print(const json_t *data, enum usage_step step, const char *const *by)
@@ -224,32 +249,37 @@ static bool drawing_has(const struct drawing *d, const char *model)
     return false;
 }
 
-/* Chooses the models that get a color of their own: those with the most requests. */
-static void drawing_choose(struct drawing *d, const json_t *data)
+/* Returns the model with the most requests that has no color yet; NULL: all models have one. */
+static const char *drawing_next(const struct drawing *d, const json_t *data)
 {
+    const char *best = NULL;
     const json_t *row;
+    double most = 0;
     size_t i;
 
-    while (d->n_names < PLOT_SERIES) {
-        const char *best = NULL;
-        double most = 0;
+    json_array_foreach(data, i, row)
+    {
+        const char *model = row_model(row);
+        const double n = drawing_has(d, model) ? 0 : requests_of(data, model);
 
-        json_array_foreach(data, i, row)
-        {
-            const char *model = row_model(row);
-            const double n = drawing_has(d, model) ? 0 : requests_of(data, model);
-
-            if (n > most) {
-                most = n;
-                best = model;
-            }
+        if (n > most) {
+            most = n;
+            best = model;
         }
-        if (!best)
-            return;
-        /* The last color is for all other models together. */
-        d->names[d->n_names] = d->n_names == PLOT_SERIES - 1 ? "others" : best;
-        d->n_names++;
     }
+    return best;
+}
+
+/* Chooses the models that get a color of their own: those with the most requests. If more models
+ * are left than colors, the last color is for all of these. */
+static void drawing_choose(struct drawing *d, const json_t *data)
+{
+    const char *next;
+
+    while (d->n_names < PLOT_SERIES && (next = drawing_next(d, data)))
+        d->names[d->n_names++] = next;
+    if (d->n_names == PLOT_SERIES && drawing_next(d, data))
+        d->names[PLOT_SERIES - 1] = "(other models)";
 }
 
 static size_t drawing_series(const struct drawing *d, const char *model)

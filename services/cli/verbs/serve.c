@@ -23,6 +23,7 @@
 #include "common/config/config.h"
 #include "common/config/draft-kind.h"
 #include "common/config/key-file.h"
+#include "common/config/program.h"
 #include "common/config/service-table.h"
 #include "common/models/models.h"
 #include "core/err.h"
@@ -115,32 +116,9 @@ static void serve_done(struct serve *s)
     free(s->dir);
 }
 
-/* Finds the program sconce-NAME. */
-static char *find_program(const char *name)
-{
-    char exe[PATH_MAX], path[PATH_MAX + 128];
-    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    char *slash;
-
-    if (n > 0) {
-        exe[n] = 0;
-        slash = strrchr(exe, '/');
-        if (slash)
-            *slash = 0;
-        snprintf(path, sizeof(path), "%s/../%s/sconce-%s", exe, name, name);
-        if (access(path, X_OK) == 0)
-            return strdup(path);
-        snprintf(path, sizeof(path), "%s/../libexec/sconce/sconce-%s", exe, name);
-        if (access(path, X_OK) == 0)
-            return strdup(path);
-    }
-    snprintf(path, sizeof(path), "%s/sconce-%s", SCONCE_LIBEXECDIR, name);
-    return access(path, X_OK) == 0 ? strdup(path) : NULL;
-}
-
 char *serve_program(const struct service_row *row)
 {
-    return find_program(row->name);
+    return program_find(row->name);
 }
 
 /* Opens the socket FILE of a service or a program in the directory. */
@@ -291,7 +269,7 @@ static int find_programs(struct serve *s)
             return cli_error("serve", "%s is not installed in %s", service_rows[i].program,
                              SCONCE_LIBEXECDIR);
         if (service_rows[i].starts)
-            s->programs[i].program = find_program(service_rows[i].starts);
+            s->programs[i].program = program_find(service_rows[i].starts);
     }
     return CLI_OK;
 }

@@ -211,6 +211,7 @@ const struct config_key config_keys[] = {
     {"history", "max_bytes", KEY_BYTES, AT(history.max_bytes), 0, MEBIBYTES(1), MEBIBYTES(1024)},
     {"history", "idle_timeout", KEY_USEC, AT(history.idle_timeout_usec), 0, ANY_USEC},
     {"store", "max_pulls", KEY_U32, AT(store.max_pulls), 0, 1, 256},
+    {"store", "max_uploads", KEY_BYTES, AT(store.max_uploads), 0, 0, 1ull << 50},
     {"store", "idle_timeout", KEY_USEC, AT(store.idle_timeout_usec), 0, ANY_USEC},
     {"pull", "mirror", KEY_STRING, AT(pull.mirror), 0, 0, 0, NULL, check_https},
     {"pull", "ollama_mirror", KEY_STRING, AT(pull.ollama_mirror), 0, 0, 0, NULL, check_https},

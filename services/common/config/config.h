@@ -178,6 +178,7 @@ struct config {
 
     struct {
         uint32_t max_pulls;         /* pulls of clients that wait or run; 8 */
+        uint64_t max_uploads;       /* bytes of uploaded files that no model uses yet; 64 GiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without work; 60 s; 0:
                                        never */
     } store;

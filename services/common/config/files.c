@@ -275,6 +275,7 @@ int config_new(struct config **ret_config)
     c->history.max_bytes = MEBIBYTES(64);
     c->history.idle_timeout_usec = SECONDS(30);
     c->store.max_pulls = 8;
+    c->store.max_uploads = (uint64_t)64 << 30;
     c->store.idle_timeout_usec = SECONDS(60);
     c->chat.device = strdup("auto");
     c->chat.kv_type = strdup("auto");

@@ -22,10 +22,11 @@ enum {
 };
 
 /* A path in a routes.h stands for itself (ROUTE_EXACT), or for all longer paths that begin with it
- * (ROUTE_PREFIX). */
+ * (ROUTE_PREFIX, ROUTE_UPLOAD). */
 enum {
     ROUTE_EXACT = 0,
     ROUTE_PREFIX = 1, /* at least one character must follow the prefix */
+    ROUTE_UPLOAD = 2, /* like ROUTE_PREFIX; the body is passed on while it arrives */
 };
 
 /* Struct service_row describes one service. All strings are static. */

@@ -78,7 +78,9 @@ bool http_body_begin(struct http_request *request)
     struct http_body *body = &request->body;
     const struct head *head = &request->head;
 
-    body->dropped = body->max == 0;
+    body->dropped = body->max == 0 && !body->streamed;
+    if (body->streamed)
+        body->max = SIZE_MAX;
     if (body->dropped)
         body->max = BODY_MAX_DROPPED;
     body->chunks.max = body->max;
@@ -89,7 +91,7 @@ bool http_body_begin(struct http_request *request)
         body_refuse_large(request);
         return false;
     }
-    if (body->dropped)
+    if (body->dropped || body->streamed)
         return true;
     body->size = (size_t)body->left;
     /* A large Content-Length alone costs no memory, because the kernel allocates pages when they
@@ -113,7 +115,7 @@ char *http_body_space(const struct http_request *request, size_t *ret_size)
 {
     const struct http_body *body = &request->body;
 
-    if (request->head.chunked || body->dropped)
+    if (request->head.chunked || body->dropped || body->streamed)
         return NULL;
     *ret_size = (size_t)body->left;
     return body->data + body->len;
@@ -126,6 +128,11 @@ static int body_keep(struct http_request *request, struct http_text content)
 
     if (body->dropped)
         return 0;
+    if (body->streamed) {
+        if (content.len)
+            request->events->body(request->user, content.data, content.len);
+        return 0;
+    }
     r = request->head.chunked ? body_grow(request, content.len) : 0;
     if (r < 0)
         return r;
@@ -145,8 +152,11 @@ static enum http_body_result body_take_chunks(struct http_request *request, cons
         const int r = chunks_next(&request->body.chunks, data + at, len - at, &used, &content);
 
         at += used;
-        if (r == 0 && body_keep(request, content) == 0)
+        if (r == 0 && body_keep(request, content) == 0) {
+            if (request->started)
+                return HTTP_BODY_ANSWERED;
             continue;
+        }
         if (r == CHUNKS_MORE)
             return HTTP_BODY_MORE;
         if (r == CHUNKS_END) {
@@ -170,6 +180,8 @@ enum http_body_result http_body_take(struct http_request *request, const char *d
     if (request->head.chunked)
         return body_take_chunks(request, data, len, ret_used);
     body_keep(request, (struct http_text){data, n});
+    if (request->started)
+        return HTTP_BODY_ANSWERED;
     body->left -= n;
     if (body->left)
         return HTTP_BODY_MORE;

@@ -53,8 +53,9 @@ struct http_call {
     h2o_socketpool_connect_request_t *connecting;
     h2o_socket_t *sock;
     struct loop_wait patience;
-    struct str request; /* head of the request */
-    struct str answer;  /* head of the answer, as far as received */
+    struct str request;          /* head of the request */
+    struct str filling, sending; /* parts of a streamed body: to be sent, and being sent */
+    struct str answer;           /* head of the answer, as far as received */
     h2o_iovec_t bufs[2];
     size_t n_bufs;
     struct head head; /* head of the answer; points into `answer` */
@@ -62,6 +63,8 @@ struct http_call {
     struct chunks chunks;
     uint64_t start_usec;
     unsigned n_early;
+    bool streams, chunked, finished; /* a streamed body: its framing, and whether it is complete */
+    bool writes;                     /* a write is in flight */
     bool pooled, retried, to_head, paused, in_callback, cancelled;
 };
 
@@ -130,6 +133,8 @@ static void call_free(struct http_call *call)
 {
     call_disconnect(call);
     str_done(&call->request);
+    str_done(&call->filling);
+    str_done(&call->sending);
     str_done(&call->answer);
     free(call);
 }
@@ -147,7 +152,9 @@ static void call_end(struct http_call *call, enum http_call_result result, int e
 /* Ends a call whose answer is complete. @rest: whether unexpected bytes follow the answer. */
 static void call_end_whole(struct http_call *call, bool rest)
 {
-    if (!rest && !call->head.closes) {
+    const bool is_sent = !call->streams || (call->finished && !http_call_pending(call));
+
+    if (!rest && !call->head.closes && is_sent) {
         h2o_socket_read_stop(call->sock);
         loop_wait_stop(&call->patience);
         h2o_socketpool_return(&call->upstream->pool, STEAL(call->sock));
@@ -158,7 +165,8 @@ static void call_end_whole(struct http_call *call, bool rest)
 /* Ends or retries a call whose connection or answer is broken. */
 static void call_fail(struct http_call *call, enum http_call_result result)
 {
-    const bool dead = call->pooled && !call->retried && result == HTTP_CALL_LOST &&
+    const bool dead = call->pooled && !call->retried && !call->streams &&
+                      result == HTTP_CALL_LOST &&
                       clock_usec() - call->start_usec < CLIENT_RETRY_USEC;
 
     if (!dead) {
@@ -315,6 +323,41 @@ static void call_on_read(h2o_socket_t *sock, const char *err)
 
 /* --- the request --- */
 
+static void call_on_part(h2o_socket_t *sock, const char *err);
+
+/* Sends what has been written of a streamed body, if nothing is being sent. */
+static void call_pump(struct http_call *call)
+{
+    const struct str swap = call->sending;
+    h2o_iovec_t buf;
+
+    if (call->writes || !call->filling.len || call->state < CALL_HEAD)
+        return;
+    call->sending = call->filling;
+    call->filling = swap;
+    str_clear(&call->filling);
+    buf = h2o_iovec_init(call->sending.data, call->sending.len);
+    call->writes = true;
+    h2o_socket_write(call->sock, &buf, 1, call_on_part);
+}
+
+static void call_on_part(h2o_socket_t *sock, const char *err)
+{
+    struct http_call *call = sock->data;
+
+    call->writes = false;
+    str_clear(&call->sending);
+    /* A service that refuses the body may close the connection after its answer, which is still
+     * read. */
+    if (err)
+        return;
+    if (call->state == CALL_HEAD)
+        call_wait(call);
+    call_pump(call);
+    if (!http_call_pending(call) && !call->finished)
+        call->events->writable(call->user);
+}
+
 static void call_on_written(h2o_socket_t *sock, const char *err)
 {
     struct http_call *call = sock->data;
@@ -327,6 +370,8 @@ static void call_on_written(h2o_socket_t *sock, const char *err)
     call_wait(call);
     h2o_socket_dont_read(sock, 1);
     h2o_socket_read_start(sock, call_on_read);
+    if (call->streams)
+        call_pump(call);
 }
 
 static void call_on_connect(h2o_socket_t *sock, const char *err, void *data)
@@ -377,7 +422,11 @@ static int call_write_head(struct http_call *call, const struct http_call_params
         r = r < 0 ? r : str_append(out, h->value.data, h->value.len);
         r = r < 0 ? r : str_puts(out, "\r\n");
     }
-    if (r == 0 && params->has_body)
+    if (r == 0 && params->streams && params->length == UINT64_MAX)
+        r = str_puts(out, "Transfer-Encoding: chunked\r\n");
+    else if (r == 0 && params->streams)
+        r = str_printf(out, "Content-Length: %llu\r\n", (unsigned long long)params->length);
+    else if (r == 0 && params->has_body)
         r = str_printf(out, "Content-Length: %zu\r\n", params->body.len);
     return r < 0 ? r : str_puts(out, "\r\n");
 }
@@ -402,12 +451,47 @@ int http_call_start(struct http_upstream *upstream, const struct http_call_param
     call->start_usec = clock_usec();
     call->slot = ret_call;
     call->to_head = strcmp(params->method, "HEAD") == 0;
+    call->streams = params->streams;
+    call->chunked = params->streams && params->length == UINT64_MAX;
+    /* A call that streams its body cannot be repeated, so it uses no connection of the pool, which
+     * may be dead. */
+    if (call->streams)
+        http_upstream_flush(upstream);
     call->bufs[0] = h2o_iovec_init(call->request.data, call->request.len);
     call->bufs[1] = h2o_iovec_init(params->body.data, params->has_body ? params->body.len : 0);
     call->n_bufs = call->bufs[1].len ? 2 : 1;
     *ret_call = call;
     call_connect(call);
     return 0;
+}
+
+int http_call_write(struct http_call *call, const void *data, size_t len)
+{
+    int r = call->chunked && len ? str_printf(&call->filling, "%zx\r\n", len) : 0;
+
+    r = r < 0 ? r : str_append(&call->filling, data, len);
+    if (r == 0 && call->chunked && len)
+        r = str_puts(&call->filling, "\r\n");
+    if (r == 0)
+        call_pump(call);
+    return r;
+}
+
+size_t http_call_pending(const struct http_call *call)
+{
+    return call->filling.len + call->sending.len;
+}
+
+int http_call_finish(struct http_call *call)
+{
+    int r = 0;
+
+    call->finished = true;
+    if (call->chunked)
+        r = str_puts(&call->filling, "0\r\n\r\n");
+    if (r == 0)
+        call_pump(call);
+    return r;
 }
 
 void http_call_cancel(struct http_call *call)

@@ -166,7 +166,9 @@ static bool conn_read_body(struct http_conn *conn, const char *data, size_t len)
 
     switch (http_body_take(conn->request, data, len, &used)) {
     case HTTP_BODY_MORE:
-        return true;
+        if (conn->request->body.streamed && !conn->request->body.paused)
+            conn_wait(conn, HTTP_WAIT_BODY);
+        return !conn->request->body.paused;
     case HTTP_BODY_ANSWERED:
         return false;
     case HTTP_BODY_WHOLE:
@@ -178,6 +180,22 @@ static bool conn_read_body(struct http_conn *conn, const char *data, size_t len)
     }
     http_conn_hand_over(conn);
     return false;
+}
+
+void http_conn_pause(struct http_conn *conn)
+{
+    if (conn->state != HTTP_CONN_BODY)
+        return;
+    h2o_socket_read_stop(conn->sock);
+    loop_wait_stop(&conn->wait);
+}
+
+void http_conn_resume(struct http_conn *conn)
+{
+    if (conn->state != HTTP_CONN_BODY)
+        return;
+    conn_wait(conn, HTTP_WAIT_BODY);
+    h2o_socket_read_start(conn->sock, conn_on_read);
 }
 
 static void conn_send_continue(struct http_conn *conn)

@@ -123,6 +123,9 @@ struct http_request_events {
     void (*writable)(void *user);
     /* Called when the request is over. The request must not be used afterwards. */
     void (*done)(void *user);
+    /* Called with the next bytes of a streamed body. May answer the request, whose body is then not
+     * read any further. Only for http_request_stream_body(). */
+    void (*body)(void *user, const char *data, size_t len);
 };
 
 enum http_door http_request_door(const struct http_request *request);
@@ -141,6 +144,15 @@ bool http_request_is_refused(const struct http_request *request);
 /* Sets the limit of the body in bytes, which replaces max_body; to be called in `admit`. 0: the
  * request takes no body; a small body is read and dropped. */
 void http_request_limit_body(struct http_request *request, size_t max_body);
+/* Passes the body to the event `body` as it arrives, instead of storing it; to be called in
+ * `admit`. `handle` is called when the body is complete. The body has no limit, and body_timeout is
+ * the longest time between two parts of it. */
+void http_request_stream_body(struct http_request *request);
+/* Pause and resume reading a streamed body. At most 64 KiB more arrive after the pause. */
+void http_request_pause_body(struct http_request *request);
+void http_request_resume_body(struct http_request *request);
+/* Returns the length of the body that the head announces; UINT64_MAX: it comes in chunks. */
+uint64_t http_request_length(const struct http_request *request);
 /* Marks the sender as authorized. When the server is full, connections of unauthorized clients are
  * closed first. */
 void http_request_trust(struct http_request *request);
@@ -199,6 +211,9 @@ struct http_call_events {
     void (*body)(void *user, const char *data, size_t len);
     /* The last event; the call is freed before it. @error is an errno value or 0. */
     void (*end)(void *user, enum http_call_result result, int error);
+    /* Called when the service's socket has taken all of a streamed body that was written so far.
+     * Only for calls with `streams`. */
+    void (*writable)(void *user);
 };
 
 struct http_call_params {
@@ -208,6 +223,8 @@ struct http_call_params {
     size_t n_headers;
     struct http_text body; /* borrowed until `head` or `end` */
     bool has_body;
+    bool streams;    /* the body is written with http_call_write(), and `body` is empty */
+    uint64_t length; /* of a streamed body; UINT64_MAX: unknown, so it is sent in chunks */
 };
 
 /* Makes a pool of keep-alive connections to the unix socket at @path. @timeout_usec is the longest
@@ -221,6 +238,12 @@ DEFINE_CLEANUP(struct http_upstream *, http_upstream_free);
  * the first event. *ret_call becomes NULL before `end` is called. */
 int http_call_start(struct http_upstream *upstream, const struct http_call_params *params,
                     const struct http_call_events *events, void *user, struct http_call **ret_call);
+/* Copies and sends the next bytes of a streamed body. -ENOMEM. */
+int http_call_write(struct http_call *call, const void *data, size_t len);
+/* Returns the number of bytes that the service's socket has not taken yet. */
+size_t http_call_pending(const struct http_call *call);
+/* Ends a streamed body. -ENOMEM. */
+int http_call_finish(struct http_call *call);
 /* Cancels the call; no event follows. */
 void http_call_cancel(struct http_call *call);
 /* Returns whether the service has read the whole request from the socket. */

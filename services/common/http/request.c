@@ -288,6 +288,31 @@ void http_request_limit_body(struct http_request *request, size_t max_body)
     request->body.max = max_body;
 }
 
+void http_request_stream_body(struct http_request *request)
+{
+    request->body.streamed = true;
+}
+
+void http_request_pause_body(struct http_request *request)
+{
+    request->body.paused = true;
+    http_conn_pause(request->conn);
+}
+
+void http_request_resume_body(struct http_request *request)
+{
+    if (!request->body.paused)
+        return;
+    request->body.paused = false;
+    if (!request->started)
+        http_conn_resume(request->conn);
+}
+
+uint64_t http_request_length(const struct http_request *request)
+{
+    return request->head.chunked ? UINT64_MAX : request->head.content_length;
+}
+
 void http_request_trust(struct http_request *request)
 {
     request->conn->trusted = true;

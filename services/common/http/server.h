@@ -79,6 +79,8 @@ struct http_body {
     size_t charged;   /* bytes counted against the server's max_bodies */
     size_t max;
     bool dropped;  /* read without storing */
+    bool streamed; /* passed on as it arrives */
+    bool paused;   /* a streamed body is not read at present */
     uint64_t left; /* remaining bytes of a body with a length */
     struct chunks chunks;
 };
@@ -151,6 +153,9 @@ void http_conn_drain(struct http_conn *conn);
 /* Passes the present request to libh2o, which calls http_request_handle(). When this function
  * returns, the request may be over and the connection freed. */
 void http_conn_hand_over(struct http_conn *conn);
+/* Pause and resume reading the body of the present request. */
+void http_conn_pause(struct http_conn *conn);
+void http_conn_resume(struct http_conn *conn);
 /* Writes the answer conn->request->early, then closes the connection in such a way that the peer
  * can still read the answer. */
 void http_conn_answer(struct http_conn *conn);

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "common/config/program.h"
 #include "common/pull/pull.h"
 #include "common/store/store.h"
 #include "core/err.h"
@@ -33,30 +33,6 @@ struct fetcher {
     FILE *to, *from;
     char *job;
 };
-
-/* Finds the program: in the build tree, in the directory libexec beside that of this program, or in
- * the directory that the build configured. */
-static int find_program(char ret_path[PATH_MAX + 64])
-{
-    char exe[PATH_MAX];
-    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    char *slash;
-
-    if (n > 0) {
-        exe[n] = 0;
-        slash = strrchr(exe, '/');
-        if (slash)
-            *slash = 0;
-        snprintf(ret_path, PATH_MAX + 64, "%s/../fetch/sconce-fetch", exe);
-        if (access(ret_path, X_OK) == 0)
-            return 0;
-        snprintf(ret_path, PATH_MAX + 64, "%s/../libexec/sconce/sconce-fetch", exe);
-        if (access(ret_path, X_OK) == 0)
-            return 0;
-    }
-    snprintf(ret_path, PATH_MAX + 64, "%s/sconce-fetch", SCONCE_LIBEXECDIR);
-    return access(ret_path, X_OK) == 0 ? 0 : -errno;
-}
 
 static int fetcher_put(struct fetcher *f, json_t *object)
 {
@@ -84,6 +60,27 @@ static void fetcher_child(const char *program, const char *job, bool landlock_op
     _exit(127);
 }
 
+static void pipe_close(int (*fds)[2])
+{
+    for (unsigned i = 0; i < 2; i++)
+        if ((*fds)[i] >= 0)
+            close((*fds)[i]);
+}
+
+/* Takes over the descriptors *to and *from, and sets those that it has taken to -1. */
+static int fetcher_open(struct fetcher *f, int *to, int *from)
+{
+    f->to = fdopen(*to, "w");
+    if (!f->to)
+        return -errno;
+    *to = -1;
+    f->from = fdopen(*from, "r");
+    if (!f->from)
+        return -errno;
+    *from = -1;
+    return 0;
+}
+
 static int put_settings(struct fetcher *f, const struct fetcher_settings *s)
 {
     json_t *hosts = json_array();
@@ -100,26 +97,20 @@ int fetcher_start(const char *job, const struct fetcher_settings *s, struct fetc
                   struct inf_err *reterr)
 {
     _cleanup_(fetcher_stopp) struct fetcher *f = NEW(struct fetcher, 1);
-    char program[PATH_MAX + 64];
-    int in[2], out[2];
+    _cleanup_free_ char *program = program_find("fetch");
+    _cleanup_(pipe_close) int in[2] = {-1, -1}, out[2] = {-1, -1};
 
     if (f)
         f->job = strdup(job);
     if (!f || !f->job)
         return err_set(reterr, ENOMEM, "out of memory");
-    if (find_program(program) < 0)
+    if (!program)
         return err_set(reterr, ENOENT, "sconce-fetch is not installed in %s", SCONCE_LIBEXECDIR);
-    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+        fetcher_open(f, &in[1], &out[0]) < 0 || (f->pid = fork()) < 0)
         return err_set(reterr, errno, "sconce-fetch cannot be started: %s", strerror(errno));
-    f->pid = fork();
     if (f->pid == 0)
         fetcher_child(program, job, s->landlock_optional, in[0], out[1]);
-    close(in[0]);
-    close(out[1]);
-    f->to = fdopen(in[1], "we");
-    f->from = fdopen(out[0], "re");
-    if (f->pid < 0 || !f->to || !f->from)
-        return err_set(reterr, errno, "sconce-fetch cannot be started: %s", strerror(errno));
     if (put_settings(f, s) < 0)
         return err_set(reterr, EIO, "sconce-fetch does not run");
     *ret_fetcher = STEAL(f);
@@ -183,13 +174,7 @@ int fetcher_connect(const char *path, const char *job, int lock, const struct fe
     from = fcntl(to, F_DUPFD_CLOEXEC, 0);
     if (from < 0 || send_descriptors(to, dir, lock, s->landlock_optional) < 0)
         return err_set(reterr, errno, "sconce-fetch does not run: %s", strerror(errno));
-    f->to = fdopen(to, "w");
-    if (f->to)
-        to = -1;
-    f->from = fdopen(from, "r");
-    if (f->from)
-        from = -1;
-    if (!f->to || !f->from)
+    if (fetcher_open(f, &to, &from) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     if (put_settings(f, s) < 0)
         return err_set(reterr, EIO, "sconce-fetch does not run");

@@ -149,7 +149,8 @@ static int put_key(struct str *out, const char *key, const char *value)
 
 static int put_manifest(const struct pull_plan *plan, const struct str *settings, struct str *out)
 {
-    int r = plan->is_gguf ? put_key(out, "path", plan->files[0].name) : 0;
+    const char *path = plan->path ? plan->path : plan->is_gguf ? plan->files[0].name : NULL;
+    int r = put_key(out, "path", path);
 
     if (r == 0 && plan->alias[0] && (r = str_puts(out, "aliases: [")) == 0 &&
         (r = store_put_quoted(out, plan->alias)) == 0)
@@ -159,7 +160,8 @@ static int put_manifest(const struct pull_plan *plan, const struct str *settings
     r = r < 0 ? r : put_key(out, "source", plan->source);
     r = r < 0 ? r : put_key(out, "revision", plan->revision);
     r = r < 0 ? r : put_key(out, "licence", plan->licence);
-    r = r < 0 ? r : str_puts(out, "files:\n");
+    if (r == 0 && plan->n)
+        r = str_puts(out, "files:\n");
     for (size_t i = 0; r == 0 && i < plan->n; i++) {
         r = str_puts(out, "  - name: ");
         r = r < 0 ? r : store_put_quoted(out, plan->files[i].name);
@@ -268,10 +270,14 @@ int pull_install(const char *dir, const char *job, const char *arrivals, struct 
 
     if (r == 0)
         r = store_lock(dir, &lock, reterr);
+    if (r == 0)
+        store_clean_removed(dir);
     for (size_t i = 0; r == 0 && i < plan->n; i++)
         r = install_file(dir, job, arrivals, model, plan, &plan->files[i], progress, data, reterr);
-    if (r == 0)
+    if (r == 0 && plan->n)
         r = ollama_put_settings(model, plan, &settings, reterr);
+    if (r == 0 && plan->settings && str_puts(&settings, plan->settings) < 0)
+        r = err_set(reterr, ENOMEM, "out of memory");
     if (r < 0)
         return r;
     manifest = path_join(model, MODEL_MANIFEST);

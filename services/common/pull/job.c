@@ -380,12 +380,15 @@ int pull_job_fetch(struct pull_job *job, struct inf_err *reterr)
 
 int pull_job_finish(struct pull_job *job, struct inf_err *reterr)
 {
+    _cleanup_close_ int lock = -1;
     int r = 0;
 
     job->fetcher = fetcher_stop(job->fetcher);
     if (!job->was_there)
         r = pull_install(job->store, job->dir, job->arrivals, &job->plan, job->watch->verified,
                          job->watch->data, reterr);
+    if (r == 0)
+        r = store_lock(job->store, &lock, reterr);
     return r < 0 ? r : store_discard(job->store, job->dir, reterr);
 }
 

@@ -36,7 +36,7 @@ static const struct {
     {"repeat_penalty", SAMPLING_REPETITION_PENALTY},
 };
 
-static int parameter_key(const char *name)
+int ollama_sampling_key(const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(renamed); i++)
         if (strcmp(name, renamed[i].name) == 0)
@@ -55,7 +55,7 @@ static int put_sampling(const json_t *params, struct str *out)
     sampling_clear(&sampling);
     json_object_foreach((json_t *)params, name, value)
     {
-        const int key = parameter_key(name);
+        const int key = ollama_sampling_key(name);
 
         /* Values out of range are ignored, like those in the files of models. */
         if (key < 0 || !json_is_number(value) ||

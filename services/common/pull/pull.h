@@ -69,9 +69,11 @@ struct pull_plan {
     const char *source, *revision, *licence; /* NULL: unknown */
     struct pull_file *files;                 /* [n] */
     size_t n, cap;
-    bool is_gguf;   /* the first file is the model; false: the directory is */
-    char why[200];  /* why these files were chosen; "": they were named */
-    char note[240]; /* a sentence about the installed model; "": none */
+    bool is_gguf;         /* the first file is the model; false: the directory is */
+    const char *path;     /* of a model outside of the store, which has no files; NULL: none */
+    const char *settings; /* further lines of the manifest; NULL: none */
+    char why[200];        /* why these files were chosen; "": they were named */
+    char note[240];       /* a sentence about the installed model; "": none */
 };
 
 void pull_plan_done(struct pull_plan *plan);
@@ -105,6 +107,8 @@ struct str;
  * and that are in the directory @model, beside the weights. May set plan->note. */
 int ollama_put_settings(const char *model, struct pull_plan *plan, struct str *out,
                         struct inf_err *reterr);
+/* Returns the enum sampling_key of a parameter with the name that Ollama gives it; -1: none. */
+int ollama_sampling_key(const char *name);
 /* Returns the built-in template with the marks of @text, a template in the language of Go; NULL:
  * none has them. */
 const char *ollama_match_template(const char *text);

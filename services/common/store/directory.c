@@ -20,6 +20,7 @@
 
 #define STORE_SYSTEM  "/var/lib/sconce/models"
 #define STORE_SHIPPED SCONCE_DATADIR "/models" /* belongs to packages */
+#define STORE_REMOVED ".removed."
 
 /* Returns the first model directory that exists and may be written; NULL: there is none. */
 static const char *writable_directory(const struct config *config, size_t n_own)
@@ -158,9 +159,14 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return (kind == FTW_DP || kind == FTW_D ? rmdir(path) : unlink(path)) < 0 ? errno : 0;
 }
 
+static int remove_tree(const char *path)
+{
+    return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 int store_discard(const char *dir, const char *path, struct inf_err *reterr)
 {
-    _cleanup_free_ char *hidden = path_join(dir, ".removed.XXXXXX"), *inside = NULL;
+    _cleanup_free_ char *hidden = path_join(dir, STORE_REMOVED "XXXXXX"), *inside = NULL;
     int r;
 
     if (!hidden)
@@ -174,10 +180,39 @@ int store_discard(const char *dir, const char *path, struct inf_err *reterr)
         return err_set(reterr, r, "%s cannot be removed: %s", path, strerror(r));
     }
     store_sync_dir(path);
-    r = nftw(hidden, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    r = remove_tree(hidden);
     return r == 0 ? 0
                   : err_set(reterr, r < 0 ? errno : r, "%s cannot be removed: %s", hidden,
                             strerror(r < 0 ? errno : r));
+}
+
+bool store_has_removed(const char *dir)
+{
+    const struct dirent *e;
+    DIR *d = opendir(dir);
+    bool has = false;
+
+    while (d && !has && (e = readdir(d)))
+        has = text_starts_with(e->d_name, STORE_REMOVED);
+    if (d)
+        closedir(d);
+    return has;
+}
+
+void store_clean_removed(const char *dir)
+{
+    const struct dirent *e;
+    DIR *d = opendir(dir);
+
+    while (d && (e = readdir(d))) {
+        _cleanup_free_ char *path =
+            text_starts_with(e->d_name, STORE_REMOVED) ? path_join(dir, e->d_name) : NULL;
+
+        if (path)
+            remove_tree(path);
+    }
+    if (d)
+        closedir(d);
 }
 
 int store_clean_blobs(const char *dir, uint64_t *ret_bytes, struct inf_err *reterr)

@@ -130,6 +130,7 @@ int store_remove(const char *dir, const struct models_entry *e, uint64_t *ret_by
     if (!store_has(dir, e))
         return err_set(reterr, EPERM, "%s is at %s, outside of the store %s; remove it by hand",
                        e->name, e->path, dir);
+    store_clean_removed(dir);
     r = store_files_list(e, &files, reterr);
     if (r == 0)
         r = owns_directory(e) ? remove_directory(dir, e->manifest_dir, &files, &bytes, reterr)

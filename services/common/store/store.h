@@ -8,6 +8,8 @@
  *     NAME/FILE            NAME may be ORG/NAME
  *     .blobs/sha256-HEX    files by content: hard links to the files of models
  *     .incoming/JOB/       files that have arrived; those that are being fetched are in JOB/fetch
+ *     .uploads/sha256-HEX  files that clients have uploaded, until a model is made of them
+ *     .removed.XXXXXX/     what is being removed
  *     .lock                only one command changes the store at a time
  *
  * A file that several models share is stored once: its name in each model and the name of its blob
@@ -29,6 +31,7 @@ struct str;
 
 #define STORE_BLOBS    ".blobs"
 #define STORE_INCOMING ".incoming"
+#define STORE_UPLOADS  ".uploads"
 /* The length of a digest as text. */
 #define STORE_DIGEST 64
 
@@ -53,8 +56,13 @@ int store_lock(const char *dir, int *ret_fd, struct inf_err *reterr);
  * content. */
 int store_put(const char *path, const char *text, size_t len, struct inf_err *reterr);
 /* Renames the directory @path to a name that searches skip, and then removes it with its
- * contents. */
+ * contents. The caller has the lock of the store. */
 int store_discard(const char *dir, const char *path, struct inf_err *reterr);
+/* Returns whether there is something that store_clean_removed() would remove. */
+bool store_has_removed(const char *dir);
+/* Removes what processes that were killed in store_discard() have left. The caller has the lock of
+ * the store. Files that cannot be removed stay. */
+void store_clean_removed(const char *dir);
 /* Removes blobs that no model has. *ret_bytes gets their size. */
 int store_clean_blobs(const char *dir, uint64_t *ret_bytes, struct inf_err *reterr);
 

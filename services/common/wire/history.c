@@ -2,6 +2,7 @@
 /* Counts requests in rows, and reads rows that came from another process (see history.h). */
 #include "common/wire/history.h"
 
+#include <math.h>
 #include <time.h>
 
 #include "core/utf8.h"
@@ -23,6 +24,33 @@ void history_add(uint64_t to[HISTORY_NUMBERS], const uint64_t from[HISTORY_NUMBE
 {
     for (size_t i = 0; i < HISTORY_NUMBERS; i++)
         to[i] = i == HISTORY_FIRST_MAX ? MAX(to[i], from[i]) : to[i] + from[i];
+}
+
+void history_histogram_add(struct history_histogram *to, const struct history_histogram *from)
+{
+    for (size_t i = 0; i < HISTORY_BUCKETS; i++)
+        if (__builtin_add_overflow(to->counts[i], from->counts[i], &to->counts[i]))
+            to->counts[i] = UINT32_MAX;
+}
+
+/* Counts @value, whose unit is that of @least (see HISTORY_BUCKETS). */
+static void history_spread(struct history_histogram *h, double least, double value)
+{
+    const double bucket = value > least ? ceil(log(value / least) / log(HISTORY_BUCKET_RATIO)) : 0;
+
+    h->counts[(unsigned)MIN(bucket, HISTORY_BUCKETS - 1.0)]++;
+}
+
+/* Counts a request with these numbers in the histograms. */
+static void history_spread_all(struct history_row *row, const uint64_t numbers[HISTORY_NUMBERS])
+{
+    if (numbers[HISTORY_FIRSTS])
+        history_spread(&row->spreads[HISTORY_SPREAD_FIRST], HISTORY_FIRST_LEAST,
+                       (double)numbers[HISTORY_FIRST_USEC] / 1e6);
+    if (numbers[HISTORY_NEXT] && numbers[HISTORY_GENERATE_USEC])
+        history_spread(&row->spreads[HISTORY_SPREAD_SPEED], HISTORY_SPEED_LEAST,
+                       (double)numbers[HISTORY_NEXT] / (double)numbers[HISTORY_GENERATE_USEC] *
+                           1e6);
 }
 
 /* Returns the row with the minute and the names of @wanted, or a new one; NULL: no room. */
@@ -56,10 +84,12 @@ void history_count(struct history_counts *counts, const char *service, const cha
     if (key)
         history_copy(wanted.key, sizeof(wanted.key), key, strlen(key));
     row = history_find(counts, &wanted);
-    if (row)
+    if (row) {
         history_add(row->numbers, numbers);
-    else
+        history_spread_all(row, numbers);
+    } else {
         counts->n_lost += numbers[HISTORY_REQUESTS];
+    }
 }
 
 void history_counts_done(struct history_counts *counts)

@@ -45,12 +45,35 @@ enum history_number {
     HISTORY_NUMBERS,
 };
 
+/*
+ * Histograms tell percentiles. Bucket 0 has the values up to the smallest value that is told apart,
+ * and each bucket after it those up to HISTORY_BUCKET_RATIO times the bound before it; the last one
+ * also has all larger values.
+ */
+#define HISTORY_BUCKETS      64
+#define HISTORY_BUCKET_RATIO 1.25
+#define HISTORY_FIRST_LEAST  0.001 /* bucket 0 of times to the first token, in seconds */
+#define HISTORY_SPEED_LEAST  0.05  /* bucket 0 of speeds, in tokens per second */
+
+struct history_histogram {
+    uint32_t counts[HISTORY_BUCKETS];
+};
+
+/* The values of which a row has a histogram. Each request with a first token counts once in both,
+ * in the second only if there are tokens after the first. */
+enum history_spread {
+    HISTORY_SPREAD_FIRST, /* the time from its arrival to its first token */
+    HISTORY_SPREAD_SPEED, /* its speed from the first token to the last */
+    HISTORY_SPREADS,
+};
+
 struct history_row {
     int64_t minute;                /* Unix seconds at which the minute begins */
     char service[HISTORY_SERVICE]; /* which service answered; "gateway": none did */
     char model[HISTORY_MODEL];     /* "": the request reached no model */
     char key[HISTORY_KEY];         /* "": there was no key, or it has no name */
     uint64_t numbers[HISTORY_NUMBERS];
+    struct history_histogram spreads[HISTORY_SPREADS];
 };
 
 /* Zeroed memory is valid and empty. */
@@ -60,7 +83,8 @@ struct history_counts {
     uint64_t n_lost; /* requests that were dropped because all rows were in use */
 };
 
-/* Adds @numbers to the row of the present minute, @service, @model and @key; NULL is "". */
+/* Adds @numbers, which are those of one request, to the row of the present minute, @service, @model
+ * and @key; NULL is "". */
 void history_count(struct history_counts *counts, const char *service, const char *model,
                    const char *key, const uint64_t numbers[HISTORY_NUMBERS]);
 void history_counts_done(struct history_counts *counts);
@@ -74,3 +98,5 @@ void history_take_key(const struct http_request *request, char out[HISTORY_KEY])
 bool history_row_read(struct http_text rows, size_t i, struct history_row *ret_row);
 /* Adds the numbers of @from to those of @to. */
 void history_add(uint64_t to[HISTORY_NUMBERS], const uint64_t from[HISTORY_NUMBERS]);
+/* Adds the counts of @from to those of @to; a count that is too large stays at the largest. */
+void history_histogram_add(struct history_histogram *to, const struct history_histogram *from);

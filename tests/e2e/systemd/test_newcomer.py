@@ -20,11 +20,6 @@ REPOSITORY = "people/first-GGUF"
 SUITES = sorted({roots.own_suite(), "trixie"})
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    return hubs.make_certificate(tmp_path_factory.mktemp("tls"))
-
-
 class Newcomer:
     """Represents a person at a machine, who is root if there is no user."""
 

@@ -3,10 +3,14 @@
 #include "history/ledger.h"
 
 #include <errno.h>
+#include <math.h>
+#include <sched.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "history/histogram.h"
 #include "lib/test.h"
 
 #define DAY 86400
@@ -130,6 +134,123 @@ TEST(a_full_file_loses_its_oldest_days)
     unlink(path);
 }
 
+/* Fills a disk of 2 MiB beside the file. Without the right to mount one, nothing is tested. */
+TEST(on_a_full_disk_no_row_is_deleted)
+{
+    char dir[] = "/tmp/test-ledger-XXXXXX", path[64], filler[64];
+    static const char block[65536];
+    static struct history_row rows[400];
+    char name[100];
+    FILE *f;
+    int r = 0;
+
+    assert_non_null(mkdtemp(dir));
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("none", dir, "tmpfs", 0, "size=2m") < 0) {
+        rmdir(dir);
+        skip();
+    }
+    snprintf(path, sizeof(path), "%s/history.db", dir);
+    snprintf(filler, sizeof(filler), "%s/filler", dir);
+    open_ledger(path, 64 << 20);
+    for (int i = 0; i < 400; i++) {
+        snprintf(name, sizeof(name), "a model with a long name, number %d", i);
+        rows[i] = row_of(NOW + i * 60, name, "", 1);
+    }
+    ASSERT_OK(ledger_add(ledger, rows, 400, NOW));
+    f = fopen(filler, "w");
+    assert_non_null(f);
+    while (fwrite(block, sizeof(block), 1, f) == 1 && fflush(f) == 0)
+        continue;
+    fclose(f);
+    for (int day = 1; day < 20 && r == 0; day++) {
+        for (int i = 0; i < 400; i++)
+            rows[i].minute += DAY;
+        r = ledger_add(ledger, rows, 400, NOW + day * DAY);
+    }
+    assert_int_equal(r, -ENOSPC);
+    assert_int_equal(read_rows(NOW, NOW + DAY, 0, 0), 1);
+    assert_int_equal(found[0].numbers[HISTORY_REQUESTS], 400);
+    unlink(filler);
+    ASSERT_OK(ledger_add(ledger, rows, 400, NOW + 20 * DAY));
+    ledger = ledger_free(ledger);
+    umount(dir);
+    rmdir(dir);
+}
+
+TEST(percentiles_are_near_the_values)
+{
+    uint64_t numbers[HISTORY_NUMBERS] = {[HISTORY_REQUESTS] = 1, [HISTORY_FIRSTS] = 1};
+    struct history_counts counts = {};
+    const struct history_histogram *h;
+
+    /* Times to the first token of 10 ms to 1 s, and speeds of 1 to 100 tokens per second. */
+    for (uint64_t i = 1; i <= 100; i++) {
+        numbers[HISTORY_FIRST_USEC] = i * 10000;
+        numbers[HISTORY_NEXT] = i;
+        numbers[HISTORY_GENERATE_USEC] = 1000000;
+        history_count(&counts, "chat", "m", NULL, numbers);
+    }
+    counts.rows[0].minute = counts.rows[counts.n - 1].minute = NOW;
+    open_ledger(NULL, 64 << 20);
+    ASSERT_OK(ledger_add(ledger, counts.rows, counts.n, NOW));
+    /* The rows are joined to a row of an hour. */
+    ASSERT_OK(ledger_add(ledger, counts.rows, 0, NOW + 3 * DAY));
+    assert_int_equal(read_rows(NOW, NOW + DAY, 0, 0), 1);
+    h = &found[0].spreads[HISTORY_SPREAD_FIRST];
+    assert_float_equal(histogram_percentile(h, HISTORY_FIRST_LEAST, 0.5), 0.5, 0.05);
+    assert_float_equal(histogram_percentile(h, HISTORY_FIRST_LEAST, 0.95), 0.95, 0.1);
+    h = &found[0].spreads[HISTORY_SPREAD_SPEED];
+    assert_float_equal(histogram_percentile(h, HISTORY_SPEED_LEAST, 0.5), 50, 5);
+    assert_float_equal(histogram_percentile(h, HISTORY_SPEED_LEAST, 0.95), 95, 10);
+    assert_true(isnan(histogram_percentile(&(struct history_histogram){}, 1, 0.5)));
+    ledger = ledger_free(ledger);
+    history_counts_done(&counts);
+}
+
+TEST(damaged_histograms_are_refused)
+{
+    struct history_histogram h = {.counts = {1, [63] = UINT32_MAX}}, back;
+    uint8_t bytes[HISTOGRAM_BYTES] = {};
+
+    assert_int_equal(histogram_write(&h, bytes), 10);
+    assert_true(histogram_read(bytes, 10, &back));
+    assert_memory_equal(&h, &back, sizeof(h));
+    history_histogram_add(&h, &back);
+    assert_true(h.counts[0] == 2 && h.counts[63] == UINT32_MAX);
+    assert_false(histogram_read(bytes, 9, &back));
+    bytes[5] = 64;
+    assert_false(histogram_read(bytes, 10, &back));
+}
+
+/* Makes the file that version 1 made, and opens it. */
+TEST(a_file_of_version_1_gets_histograms)
+{
+    char path[] = "/tmp/test-ledger-XXXXXX";
+    const struct history_row row = row_of(NOW, "a", "", 1);
+    const int fd = mkstemp(path);
+    sqlite3 *db;
+
+    assert_true(fd >= 0);
+    close(fd);
+    open_ledger(path, 1 << 20);
+    ASSERT_OK(ledger_add(ledger, &row, 1, NOW));
+    ledger = ledger_free(ledger);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "ALTER TABLE sums DROP COLUMN h0; ALTER TABLE sums DROP COLUMN "
+                                  "h1; PRAGMA user_version = 1;",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    open_ledger(path, 1 << 20);
+    ASSERT_OK(ledger_add(ledger, &row, 1, NOW));
+    assert_int_equal(read_rows(NOW, NOW + DAY, 0, 0), 1);
+    assert_int_equal(found[0].numbers[HISTORY_REQUESTS], 2);
+    ledger = ledger_free(ledger);
+    unlink(path);
+}
+
 TEST(counts_are_kept_by_names_up_to_a_limit)
 {
     const uint64_t one[HISTORY_NUMBERS] = {[HISTORY_REQUESTS] = 1, [HISTORY_PROMPT] = 5};
@@ -179,6 +300,10 @@ int main(void)
         cmocka_unit_test(rows_are_summed_by_time_and_names),
         cmocka_unit_test(old_rows_are_joined_and_then_deleted),
         cmocka_unit_test(a_full_file_loses_its_oldest_days),
+        cmocka_unit_test(percentiles_are_near_the_values),
+        cmocka_unit_test(damaged_histograms_are_refused),
+        cmocka_unit_test(a_file_of_version_1_gets_histograms),
+        cmocka_unit_test(on_a_full_disk_no_row_is_deleted),
         cmocka_unit_test(counts_are_kept_by_names_up_to_a_limit),
         cmocka_unit_test(rows_of_other_processes_are_checked),
     };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of tests that pull models through the gateway, from a hub on this machine."""
+"""Runs the store service for tests, with the gateway and the activator of sconce-fetch."""
 import http.client
 import json
 import os
@@ -8,9 +8,6 @@ import socket
 import tempfile
 import time
 
-import pytest
-
-import hub as hubs
 from activator import Program, Service, listen_tcp, listen_unix
 from conftest import BUILD, CHAT, GATEWAY, ROOT, SLOW
 
@@ -24,7 +21,7 @@ class Stores:
     """Runs the gateway, the store service and the activator of sconce-fetch on private sockets, and
     the chat service if @chat says so. The keys ASKS, CHANGES and ALL have different rights."""
 
-    def __init__(self, hub, certificate, store="", pull="", chat=False):
+    def __init__(self, hub, certificate, store="", pull="", directories=(), chat=False):
         self.dir = tempfile.mkdtemp(prefix="sconce-")
         self.path = os.path.join(self.dir, "models")
         os.mkdir(self.path)
@@ -36,7 +33,8 @@ class Stores:
                     "    - {key: %s, rights: [infer, observe, manage]}\n"
                     "store:\n  idle_timeout: 60s\n%s"
                     "pull:\n  mirror: %s\n  ollama_mirror: %s\n  certificates: %s\n%s"
-                    % (self.path, ASKS, CHANGES, ALL, store, hub.url, hub.url, certificate, pull))
+                    % (", ".join([self.path, *directories]), ASKS, CHANGES, ALL, store, hub.url, hub.url, certificate,
+                       pull))
         env = {"XDG_RUNTIME_DIR": self.dir, "HOME": self.dir, "HF_TOKEN": ""}
         self.sock = os.path.join(self.dir, "store.sock")
         fetch_sock = os.path.join(self.dir, "fetch.sock")
@@ -101,24 +99,3 @@ class Stores:
         while not condition():
             assert time.monotonic() < end
             time.sleep(0.02)
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory):
-    return hubs.make_certificate(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture
-def hub(certificate):
-    server = hubs.Hub(*certificate)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def stores(hub, certificate):
-    if not STORE.exists() or not FETCH.exists():
-        pytest.skip("no build in %s (set SCONCE_BUILD)" % BUILD)
-    s = Stores(hub, certificate[0])
-    yield s
-    s.close()

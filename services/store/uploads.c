@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers HEAD and POST /api/blobs/sha256:DIGEST, with which clients upload the files of models.
+ *
+ * The body of an upload may be larger than the memory. It is passed on as it arrives: the loop
+ * fills a buffer, pauses the body, and a thread appends the buffer to a file and to its digest. A
+ * file gets its name sha256-DIGEST in the directory .uploads of the store only if it has this
+ * digest. It stays until a model is made of it (create.c), and for at most a day. All uploaded
+ * files together have at most store.max_uploads bytes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "common/config/config.h"
+#include "common/http/api-error.h"
+#include "common/models/safe-path.h"
+#include "common/service/log.h"
+#include "common/service/service.h"
+#include "common/store/store.h"
+#include "core/err.h"
+#include "core/file.h"
+#include "core/sha256.h"
+#include "core/text.h"
+#include "store/store-service.h"
+
+#define UPLOADS_AGE_SEC (24 * 3600)
+/* Bytes of the disk that stay free. */
+#define UPLOADS_MARGIN ((uint64_t)64 << 20)
+
+enum {
+    UPLOADS_MAX = 4,         /* at the same time */
+    UPLOAD_BUFFER = 1 << 20, /* in bytes */
+    UPLOAD_ENOUGH = 1 << 19, /* bytes with which a thread begins; what still arrives after a pause
+                                fits behind them */
+};
+
+/* What an upload of unknown size reserves at once of the limit of all uploads, in bytes. */
+#define UPLOADS_STEP ((uint64_t)16 << 20)
+
+struct store_upload {
+    struct job job; /* the first member */
+    struct store_service *service;
+    struct store_request *request; /* NULL: the client has left, or was answered */
+    char digest[STORE_DIGEST + 1];
+    char *path; /* of the file without its digest; NULL: there is none */
+    int fd;
+    struct sha256 hash;
+    uint64_t size;     /* bytes that are in the file and in the buffer */
+    uint64_t promised; /* bytes that count against the limit of all uploads */
+    bool at_end;       /* the body is complete */
+    char *buffer;      /* [UPLOAD_BUFFER] what has arrived */
+    size_t n;          /* bytes in the buffer */
+    bool runs;         /* the thread has the members below */
+    char *part;        /* [UPLOAD_BUFFER] what is appended to the file */
+    size_t n_part;
+    bool is_last;
+    int result;
+    struct inf_err err;
+};
+
+/* --- files --- */
+
+/* Calls @each for each file of .uploads. */
+static void uploads_walk(const char *dir,
+                         void (*each)(int fd, const char *name, const struct stat *st, void *data),
+                         void *data)
+{
+    _cleanup_free_ char *path = path_join(dir, STORE_UPLOADS);
+    DIR *d = path ? opendir(path) : NULL;
+    const struct dirent *e;
+    struct stat st;
+
+    while (d && (e = readdir(d)))
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            each(dirfd(d), e->d_name, &st, data);
+    if (d)
+        closedir(d);
+}
+
+/* Removes a file that is old, or whose upload has not ended and whose process has. */
+static void upload_expire(int dir, const char *name, const struct stat *st, void *data)
+{
+    _cleanup_close_ int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const bool is_part = name[0] == '.';
+
+    if (fd < 0 || (!is_part && st->st_mtime > *(const time_t *)data - UPLOADS_AGE_SEC))
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(dir, name, 0);
+}
+
+void uploads_tidy(const char *dir)
+{
+    time_t now = time(NULL);
+
+    uploads_walk(dir, upload_expire, &now);
+}
+
+/* Adds up complete files; running uploads count with what they promised. */
+static void upload_count(int dir, const char *name, const struct stat *st, void *data)
+{
+    (void)dir;
+    if (name[0] != '.')
+        *(uint64_t *)data += (uint64_t)st->st_size;
+}
+
+static char *upload_name(const char *digest)
+{
+    char *name = NULL;
+
+    return asprintf(&name, STORE_UPLOADS "/sha256-%s", digest) < 0 ? NULL : name;
+}
+
+char *uploads_find(const char *dir, const char *digest)
+{
+    _cleanup_free_ char *name = upload_name(digest);
+    char *path = name ? path_join(dir, name) : NULL;
+
+    if (path && path_exists(path))
+        return path;
+    free(path);
+    path = NULL;
+    if (asprintf(&path, "%s/" STORE_BLOBS "/sha256-%s", dir, digest) < 0)
+        return NULL;
+    if (path_exists(path))
+        return path;
+    free(path);
+    return NULL;
+}
+
+/* Opens the file of an upload. Its lock tells uploads_tidy() that the upload runs. */
+static int upload_open(struct store_upload *u, struct inf_err *reterr)
+{
+    _cleanup_free_ char *dir = path_join(u->service->dir, STORE_UPLOADS);
+    int r = dir ? store_make_dirs(dir, reterr) : err_set(reterr, ENOMEM, "out of memory");
+
+    if (r < 0)
+        return r;
+    if (asprintf(&u->path, "%s/.XXXXXX", dir) < 0) {
+        u->path = NULL;
+        return err_set(reterr, ENOMEM, "out of memory");
+    }
+    u->fd = mkostemp(u->path, O_CLOEXEC);
+    if (u->fd < 0) {
+        r = errno;
+        free(u->path);
+        u->path = NULL;
+        return err_set(reterr, r, "%s cannot be written: %s", dir, strerror(r));
+    }
+    if (flock(u->fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(reterr, errno, "%s: %s", u->path, strerror(errno));
+    return 0;
+}
+
+/* Appends the part to the file. */
+static int upload_append(struct store_upload *u, struct inf_err *reterr)
+{
+    struct statvfs fs;
+    size_t at = 0;
+
+    if (fstatvfs(u->fd, &fs) == 0 &&
+        (uint64_t)fs.f_bavail * fs.f_frsize < u->n_part + UPLOADS_MARGIN)
+        return err_set(reterr, ENOSPC, "the disk of %s is full", u->service->dir);
+    while (at < u->n_part) {
+        const ssize_t n = write(u->fd, u->part + at, u->n_part - at);
+
+        if (n < 0 && errno != EINTR)
+            return err_set(reterr, errno, "%s: %s", u->path, strerror(errno));
+        at += n > 0 ? (size_t)n : 0;
+    }
+    sha256_add(&u->hash, u->part, u->n_part);
+    return 0;
+}
+
+/* Gives the complete file its name. */
+static int upload_finish(struct store_upload *u, struct inf_err *reterr)
+{
+    _cleanup_free_ char *name = upload_name(u->digest);
+    _cleanup_free_ char *path = name ? path_join(u->service->dir, name) : NULL;
+    uint8_t digest[SHA256_BYTES];
+    char text[STORE_DIGEST + 1];
+
+    if (!path)
+        return err_set(reterr, ENOMEM, "out of memory");
+    sha256_end(&u->hash, digest);
+    store_digest_text(digest, text);
+    if (strcmp(text, u->digest) != 0)
+        return err_set(reterr, EINVAL, "the body has the digest sha256:%s, not sha256:%s", text,
+                       u->digest);
+    if (fchmod(u->fd, 0644) < 0 || fsync(u->fd) < 0 || rename(u->path, path) < 0)
+        return err_set(reterr, errno, "%s: %s", path, strerror(errno));
+    free(u->path);
+    u->path = NULL;
+    return 0;
+}
+
+static void upload_on_thread(struct job *job)
+{
+    struct store_upload *u = (struct store_upload *)job;
+
+    u->result = u->fd < 0 ? upload_open(u, &u->err) : 0;
+    if (u->result == 0)
+        u->result = upload_append(u, &u->err);
+    if (u->result == 0 && u->is_last)
+        u->result = upload_finish(u, &u->err);
+}
+
+/* --- the request --- */
+
+static struct store_upload *upload_free(struct store_upload *u)
+{
+    if (!u)
+        return NULL;
+    if (u->request)
+        u->request->upload = NULL;
+    if (u->path)
+        unlink(u->path);
+    if (u->fd >= 0)
+        close(u->fd);
+    u->service->n_uploads--;
+    u->service->promised -= u->promised;
+    service_touch(u->service->service);
+    free(u->path);
+    free(u->buffer);
+    free(u->part);
+    free(u);
+    return NULL;
+}
+
+/* Gives what has arrived to the thread. */
+static void upload_run(struct store_upload *u)
+{
+    char *swap = u->part;
+
+    u->part = u->buffer;
+    u->n_part = u->n;
+    u->buffer = swap;
+    u->n = 0;
+    u->is_last = u->at_end;
+    u->runs = true;
+    jobs_queue(u->service->jobs, &u->service->uploading, &u->job);
+}
+
+static void upload_step_ended(struct job *job)
+{
+    struct store_upload *u = (struct store_upload *)job;
+    struct store_request *r = u->request;
+
+    u->runs = false;
+    if (r && u->result == 0 && !u->path) {
+        log_info("sha256:%s was uploaded", u->digest);
+        u->service->stats.n_uploaded++;
+        upload_free(u);
+        http_respond(r->http, 201, NULL, "", 0);
+    } else if (r && u->result < 0) {
+        const struct inf_err err = u->err;
+        const int result = u->result;
+
+        upload_free(u);
+        store_send_error(r->http, result, err.text);
+    } else if (!r) {
+        upload_free(u);
+    } else if (u->at_end || u->n >= UPLOAD_ENOUGH) {
+        upload_run(u);
+    } else {
+        http_request_resume_body(r->http);
+    }
+}
+
+/* Reads the digest from the path of the request. */
+static bool read_digest(struct store_request *r, char ret[STORE_DIGEST + 1])
+{
+    static const char start[] = "/api/blobs/sha256:", other[] = "/api/blobs/sha256-";
+    const struct http_text path = http_request_path(r->http);
+    const size_t n = sizeof(start) - 1;
+
+    if (path.len != n + STORE_DIGEST ||
+        (memcmp(path.data, start, n) != 0 && memcmp(path.data, other, n) != 0))
+        return false;
+    memcpy(ret, path.data + n, STORE_DIGEST);
+    ret[STORE_DIGEST] = 0;
+    return sha256_is_text(ret);
+}
+
+static void refuse_digest(struct store_request *r)
+{
+    api_error_send(r->http, 400, "invalid_digest", NULL, 0,
+                   "The path must end with 'sha256:' and 64 small hexadecimal digits.");
+}
+
+void store_blob_find(struct store_request *r)
+{
+    char digest[STORE_DIGEST + 1];
+    _cleanup_free_ char *path = NULL;
+
+    if (!http_text_is(http_request_method(r->http), "HEAD")) {
+        http_response_header(r->http, "allow", "HEAD, POST", 10);
+        api_error_send(r->http, 405, "method_not_allowed", NULL, 0,
+                       "/api/blobs takes HEAD and POST; the files of models are not given out.");
+        return;
+    }
+    if (!read_digest(r, digest)) {
+        refuse_digest(r);
+        return;
+    }
+    path = uploads_find(r->service->dir, digest);
+    if (path)
+        http_respond(r->http, 200, NULL, "", 0);
+    else
+        api_error_send(r->http, 404, "blob_not_found", NULL, 0, "There is no such file.");
+}
+
+/* Returns whether an upload of @more bytes, beside those that run, keeps the limit. */
+static bool limit_allows(const struct store_service *s, uint64_t more)
+{
+    uint64_t there = 0;
+
+    uploads_walk(s->dir, upload_count, &there);
+    return more <= s->config->store.max_uploads &&
+           there + s->promised <= s->config->store.max_uploads - more;
+}
+
+static void refuse_limit(struct store_request *r)
+{
+    api_error_send(r->http, 507, "too_many_uploads", NULL, 0,
+                   "Uploaded files that no model uses yet may have at most %llu bytes together "
+                   "(store.max_uploads); they are removed after a day.",
+                   (unsigned long long)r->service->config->store.max_uploads);
+}
+
+static struct store_upload *upload_new(struct store_request *r, const char *digest)
+{
+    struct store_service *s = r->service;
+    struct store_upload *u = NEW(struct store_upload, 1);
+    const uint64_t length = http_request_length(r->http);
+
+    if (!u)
+        return NULL;
+    u->buffer = malloc(UPLOAD_BUFFER);
+    u->part = malloc(UPLOAD_BUFFER);
+    if (!u->buffer || !u->part) {
+        free(u->buffer);
+        free(u->part);
+        free(u);
+        return NULL;
+    }
+    u->job = (struct job){.run = upload_on_thread, .done = upload_step_ended};
+    u->service = s;
+    u->request = r;
+    u->fd = -1;
+    u->promised = length == UINT64_MAX ? 0 : length;
+    snprintf(u->digest, sizeof(u->digest), "%s", digest);
+    sha256_init(&u->hash);
+    s->n_uploads++;
+    s->promised += u->promised;
+    r->upload = u;
+    return u;
+}
+
+void store_upload_begin(struct store_request *r)
+{
+    const uint64_t length = http_request_length(r->http);
+    char digest[STORE_DIGEST + 1];
+    _cleanup_free_ char *there = NULL;
+
+    if (!read_digest(r, digest)) {
+        refuse_digest(r);
+        return;
+    }
+    if (r->service->n_uploads == 0)
+        uploads_tidy(r->service->dir);
+    there = uploads_find(r->service->dir, digest);
+    if (there)
+        http_respond(r->http, 200, NULL, "", 0);
+    else if (r->service->n_uploads == UPLOADS_MAX)
+        api_error_send(r->http, 503, "too_many_uploads", NULL, 5,
+                       "%d files are being uploaded already; try again later.", UPLOADS_MAX);
+    else if (!limit_allows(r->service, length == UINT64_MAX ? 0 : length))
+        refuse_limit(r);
+    else if (!upload_new(r, digest))
+        api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
+    else
+        http_request_stream_body(r->http);
+}
+
+void uploads_take(struct store_request *r, const char *data, size_t len)
+{
+    struct store_upload *u = r->upload;
+
+    /* Without an upload, the request has been answered. */
+    if (!u)
+        return;
+    u->size += len;
+    if (u->size > u->promised) {
+        const uint64_t more = MAX(u->size - u->promised, UPLOADS_STEP);
+
+        if (!limit_allows(r->service, more)) {
+            u->request = NULL;
+            r->upload = NULL;
+            if (!u->runs)
+                upload_free(u);
+            refuse_limit(r);
+            return;
+        }
+        r->service->promised += more;
+        u->promised += more;
+    }
+    assert(u->n + len <= UPLOAD_BUFFER);
+    memcpy(u->buffer + u->n, data, len);
+    u->n += len;
+    if (u->n >= UPLOAD_ENOUGH && !u->runs) {
+        http_request_pause_body(r->http);
+        upload_run(u);
+    }
+}
+
+void store_upload(struct store_request *r)
+{
+    struct store_upload *u = r->upload;
+
+    if (!u)
+        return;
+    u->at_end = true;
+    if (!u->runs)
+        upload_run(u);
+}
+
+void uploads_leave(struct store_request *r)
+{
+    struct store_upload *u = r->upload;
+
+    r->upload = NULL;
+    u->request = NULL;
+    if (!u->runs)
+        upload_free(u);
+}
