@@ -50,6 +50,7 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
         return -ENOMEM;
     d->runner = *runner;
     d->n_vocab = MIN(n_vocab, d->runner->n_vocab);
+    d->is_narrow = n_vocab > d->n_vocab;
     d->n_ctx = limits->max_ctx;
     d->jobs = NEW(struct draft_job, limits->max_seqs);
     d->tokens = NEW(int32_t, limits->max_rows);
@@ -280,15 +281,26 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     return r;
 }
 
-/* Chooses a drafted token as the engine would choose it for the request. */
-static bool pick_token(struct sampler *sampler, struct draft_job *job, float *logits)
+/* Chooses a drafted token as the engine would choose it for the request. If the draft model lacks
+ * tokens of the large model, biases, penalties and forbidden tokens, which may name these tokens,
+ * are left out. */
+static bool pick_token(const struct drafter *d, struct sampler *sampler, struct draft_job *job,
+                       float *logits)
 {
     struct seq *seq = job->seq;
+    struct sample_params params = seq->req->sampling;
     struct sample_text text = {
         .tokens = seq->tokens, .n_tokens = seq->n_tokens + job->n, .n_prompt = seq->req->n_prompt};
 
-    seq_forbidden(seq, seq_n_generated(seq) + job->n, seq->channel.place, &text);
-    return sampler_pick(sampler, &seq->req->sampling, &text, &job->sampling, logits,
+    if (d->is_narrow) {
+        params.n_bias = 0;
+        params.repetition = 1;
+        params.presence = params.frequency = 0;
+        params.dry.multiplier = 0;
+    } else {
+        seq_forbidden(seq, seq_n_generated(seq) + job->n, seq->channel.place, &text);
+    }
+    return sampler_pick(sampler, &params, &text, &job->sampling, logits,
                         &seq->tokens[seq->n_tokens + job->n]) == 0;
 }
 
@@ -300,7 +312,7 @@ static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
     while ((i = atomic_fetch_add_explicit(&d->next_logit, 1, memory_order_relaxed)) < d->n_logits) {
         struct draft_job *job = &d->jobs[d->i_jobs[i]];
 
-        if (pick_token(d->samplers[i_thread], job, runner_logits(d->runner, i)))
+        if (pick_token(d, d->samplers[i_thread], job, runner_logits(d->runner, i)))
             job->n++;
         else
             job->n_wanted = job->n;

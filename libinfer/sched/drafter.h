@@ -46,6 +46,7 @@ struct draft_job {
 struct drafter {
     struct runner *runner;
     uint32_t n_vocab;          /* tokens that both models have */
+    bool is_narrow;            /* the large model has further tokens */
     uint32_t n_ctx;            /* limit of the tokens of a text with drafts */
     struct sampler **samplers; /* [n_samplers]: one per thread of the device */
     uint32_t n_samplers;

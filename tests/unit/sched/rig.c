@@ -103,6 +103,7 @@ static void add_drafter(struct rig *rig, const struct rig_params *p,
     if (p->n_draft_ctx > 0)
         params.limits.max_ctx = p->n_draft_ctx;
     if (!p->shares_device) {
+        params.n_vocab = FAKE_N_VOCAB - p->n_draft_missing;
         ASSERT_OK(null_new(&backend));
         null.n_vocab = params.n_vocab;
         null.seed += 77;

@@ -36,6 +36,7 @@ struct rig_params {
      * seed, and a device of its own, unless shares_device is set. */
     const struct rig_groups *draft_groups; /* NULL: one FULL group */
     uint32_t n_draft_blocks, n_draft_ctx;  /* 0: large enough */
+    uint32_t n_draft_missing;              /* tokens that the draft model lacks */
     bool shares_device;
 };
 

@@ -187,6 +187,7 @@ TEST(random_requests_are_the_same_with_a_draft_model)
         params.draft_groups = &rig_groups[i % rig_n_groups];
         params.groups = &rig_groups[(i + 3) % rig_n_groups];
         params.shares_device = i % 2;
+        params.n_draft_missing = i % 4 == 2 ? 100 : 0;
         params.n_blocks = i < 4 ? 0 : 60;
         params.n_draft_blocks = i % 4 < 2 ? 0 : 40;
         params.null.lose_one_in = i % 8 == 5 ? 80 : 0;
