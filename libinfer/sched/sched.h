@@ -56,9 +56,8 @@ struct step_part {
     uint32_t n_prompt_logits;
     uint32_t n_replay;   /* first rows, computed again (struct seq_draft) */
     uint32_t n_draft;    /* drafted tokens, which stand in seq->tokens after the text */
-    uint32_t n_picked;   /* number of chosen tokens: one after the last token, and one after each
-                            accepted drafted token, but none after the end of the text; 0: the part
-                            does not reach the last token */
+    uint32_t n_picked;   /* chosen tokens: one after the last token and after each accepted draft
+                            token, but none after the end; 0: the last token is not reached */
     uint32_t n_accepted; /* drafted tokens that became part of the text */
 };
 

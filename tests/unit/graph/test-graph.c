@@ -154,7 +154,7 @@ TEST(heads_are_checked)
     g = graph_make();
     x = embed(g, 8);
     graph_attention(g, x, x, x, &attn);
-    assert_wrong(g, "3 heads over 2");
+    assert_wrong(g, "3 heads cannot share 2");
 
     g = graph_make();
     x = embed(g, 8);
