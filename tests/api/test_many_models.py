@@ -233,11 +233,11 @@ def test_a_template_of_a_manifest_replaces_that_of_the_model(many):
     assert call(suite, "/apply-template", {"model": "filed", **body})[1]["prompt"] == "Hi!"
 
 
-def test_adapters_and_drafters_are_named_but_not_used(many):
+def test_adapters_are_not_used_and_drafters_only_if_the_kind_says_so(many):
     suite = many(mine="path: one.gguf\nadapters: [legal]\ndrafter: two\n")
     status, answer = complete(suite, "mine:legal")
     assert status == 400 and "applies no adapters" in answer["error"]["message"]
     assert complete(suite, "mine:other")[0] == 404
     assert complete(suite, "mine")[0] == 200
     log = pathlib.Path(suite.log_path).read_text()
-    assert "without its drafter two" in log
+    assert "without drafts of two: speculative.kind is none" in log
