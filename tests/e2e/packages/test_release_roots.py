@@ -269,12 +269,14 @@ def test_the_programs_for_arm64_find_their_libraries(release, tmp_path):
         assert "not found" not in out and "undefined" not in out, (path, out)
         for line in out.splitlines():
             where = line.partition(" => ")[2].partition(" ")[0]
-            assert not where or pathlib.Path(where).resolve().is_relative_to(tmp_path), line
+            # The emulator shows paths of the root as the programs see them.
+            in_root = where.startswith("/usr/lib64/") and (root / where[1:]).exists()
+            assert not where or in_root or pathlib.Path(where).resolve().is_relative_to(tmp_path), line
     sconce = [*emulator, str(top / "bin/sconce")]
     version = subprocess.run([*sconce, "--version"], capture_output=True, text=True, check=True).stdout
     assert version.startswith("sconce ")
     text = tmp_path / "text"
     text.write_text("sconce is local AI for Linux. " * 8)
-    r = subprocess.run([*sconce, "ppl", str(top / "share/sconce/models/sconce-guide.gguf"), str(text)],
+    r = subprocess.run([*sconce, "ppl", "-c", "32", str(top / "share/sconce/models/sconce-guide.gguf"), str(text)],
                        capture_output=True, text=True, check=False)
     assert r.returncode == 0, r.stdout + r.stderr
