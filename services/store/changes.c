@@ -15,7 +15,6 @@
 #include "common/http/problem.h"
 #include "common/models/manifest.h"
 #include "common/models/models.h"
-#include "common/models/safe-path.h"
 #include "common/service/log.h"
 #include "common/service/service.h"
 #include "common/store/store.h"
@@ -115,16 +114,18 @@ static int change_run(const struct store_change *c, struct inf_err *reterr)
     int r;
 
     if (c->creation)
-        return creation_run(c->creation, c->service->config, c->service->dir, reterr);
+        return creation_run(c->creation, c->service->config, c->service->dir, &c->service->verified,
+                            reterr);
     if (c->tidies)
         uploads_tidy(c->service->dir);
     /* A store that nobody changes gets no file with a lock. */
-    if (c->tidies && !store_has_removed(c->service->dir))
+    if (c->tidies && !store_has_removed(c->service->dir) && !creation_has_left(c->service->dir))
         return 0;
     r = store_lock(c->service->dir, &lock, reterr);
     if (r < 0)
         return r;
     store_clean_removed(c->service->dir);
+    creation_tidy(c->service->dir);
     if (c->tidies)
         return 0;
     if (models_scan(c->service->config, &models) < 0)
@@ -282,11 +283,7 @@ void store_copy(struct store_request *r)
     e = fields_known(body, "", copy_fields, &problem);
     e = e < 0 ? e : store_read_name(body, "source", NULL, &source, &problem);
     e = e < 0 ? e : store_read_name(body, "destination", NULL, &destination, &problem);
-    if (e >= 0 && !model_name_is_safe(destination))
-        e = problem_set(&problem, 400, "invalid_model", "destination",
-                        "'%.100s' cannot be a name: it must be one word or two with a slash "
-                        "between them, and begin with no dot.",
-                        destination);
+    e = e < 0 ? e : store_check_name(destination, "destination", &problem);
     if (e < 0)
         problem_send(&problem, r->http);
     else

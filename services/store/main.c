@@ -98,6 +98,7 @@ static int store_run(struct store_service *s, const struct options *options)
     if (getrandom(&seed, sizeof(seed), 0) < 0)
         log_warn("getrandom: %s", strerror(errno));
     json_object_seed(seed ? seed : 1);
+    verified_init(&s->verified);
     r = store_open(s, options, &err);
     if (r == 0) {
         changes_tidy(s);
@@ -112,6 +113,7 @@ static int store_run(struct store_service *s, const struct options *options)
         loop_timer_stop(service_loop(s->service), &s->tick);
     }
     s->service = service_free(s->service);
+    verified_done(&s->verified);
     return r < 0 ? 1 : 0;
 }
 

@@ -18,6 +18,7 @@
 #include "common/pull/pull.h"
 #include "common/service/jobs.h"
 #include "common/service/loop.h"
+#include "store/verified.h"
 
 struct config;
 struct problem;
@@ -27,6 +28,9 @@ struct store_change;
 struct store_upload;
 struct store_request;
 struct store_route;
+
+/* The size of a buffer for the name of a model in bytes. */
+#define STORE_NAME_SIZE 300
 
 struct store_service {
     const struct config *config;
@@ -39,6 +43,7 @@ struct store_service {
     struct pull *pulls; /* that wait or run */
     unsigned n_pulls, n_changes, n_uploads;
     uint64_t promised; /* bytes that running uploads will have */
+    struct verified verified;
     struct loop_timer
         tick; /* tells the clients of pulls what happened; set while there are pulls */
     struct {
@@ -79,6 +84,9 @@ int store_read_body(struct http_request *request, json_t **ret_body,
  * is missing or empty is refused. */
 int store_read_name(json_t *body, const char *name, const char *other, const char **ret,
                     struct problem *reterr_problem);
+
+/* Refuses a text that cannot be the name of a model, as the field @param. */
+int store_check_name(const char *name, const char *param, struct problem *reterr_problem);
 
 /* --- pulls.c: POST /api/pull --- */
 

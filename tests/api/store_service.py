@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import shutil
+import socket
 import tempfile
 import time
 
@@ -72,6 +73,9 @@ class Stores:
             lines = [json.loads(line) for line in r.read().splitlines()]
         c.close()
         return r.status, lines
+
+    def connect_raw(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60 * SLOW)
 
     def has(self, name):
         return os.path.exists(os.path.join(self.path, name, "manifest.yaml"))

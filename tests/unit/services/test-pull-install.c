@@ -16,7 +16,7 @@ static const char content[] = "GGUF and some numbers";
 /* SHA-256 of the content. */
 static char digest[STORE_DIGEST + 1];
 static char store[96], job[128], arrivals[160];
-/* Of the next plans; NULL: none. */
+/* The settings of the next plans; NULL: none. */
 static const char *settings;
 
 static void put_file(const char *path, const char *text)
