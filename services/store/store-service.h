@@ -44,6 +44,9 @@ struct store_service {
     unsigned n_pulls, n_changes, n_uploads;
     uint64_t promised; /* bytes that running uploads will have */
     struct verified verified;
+    struct store_change *creations;   /* that wait or run */
+    struct loop_timer creations_tick; /* tells their clients that they go on; set while there are
+                                         some */
     struct loop_timer
         tick; /* tells the clients of pulls what happened; set while there are pulls */
     struct {
@@ -90,6 +93,9 @@ int store_check_name(const char *name, const char *param, struct problem *reterr
 
 /* --- pulls.c: POST /api/pull --- */
 
+/* Begins an answer that is sent in parts, unless it has begun. A client that wants no stream gets
+ * its head only when the answer is late. */
+void store_answer_begin(struct store_request *r);
 void store_pull(struct store_request *r);
 /* The client has left. The last client of a pull that leaves stops it; the files that have arrived
  * stay, and the next pull of the same model goes on. */
@@ -104,6 +110,8 @@ void pulls_tick(struct loop_timer *timer);
 void store_delete(struct store_request *r);
 void store_copy(struct store_request *r);
 void store_create(struct store_request *r);
+/* Tells clients whose models take long that the work goes on (struct loop_timer). */
+void creations_tick(struct loop_timer *timer);
 void changes_leave(struct store_request *r);
 /* Removes from the store, on a thread, what processes that were killed have left. */
 void changes_tidy(struct store_service *s);

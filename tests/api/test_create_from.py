@@ -256,3 +256,19 @@ def test_files_of_the_store_are_not_read_again(stores):
     put(path(stores, "plain.gguf"), data)
     create(stores, "third", **{"from": "plain"})
     assert read_bytes(stores) - before >= 32 << 20
+
+
+def test_a_stream_tells_that_a_late_creation_goes_on(stores):
+    create(stores, "base", files=upload(stores))
+    with open(path(stores, ".lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        c, r = stores.send("POST", "/api/create", {"model": "late", "from": "base"})
+        bad, wrong = stores.send("POST", "/api/create", {"model": "late", "from": "none"})
+        assert json.loads(r.readline()) == {"status": "verifying sha256 digest"}
+        assert wrong.status == 200 and json.loads(wrong.readline()) == {"status": "verifying sha256 digest"}
+    lines = [json.loads(line) for line in r.read().splitlines()]
+    assert lines[-2:] == [{"status": "writing manifest"}, {"status": "success"}]
+    assert "'none' not found" in json.loads(wrong.read().splitlines()[-1])["error"]
+    c.close()
+    bad.close()
+    assert stores.has("late")
