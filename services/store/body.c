@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the bodies of requests that change the store (see store-service.h). */
 #include <errno.h>
+#include <string.h>
 
 #include "common/http/problem.h"
+#include "common/models/safe-path.h"
 #include "common/wire/fields.h"
 #include "store/store-service.h"
 
@@ -28,4 +30,14 @@ int store_read_name(json_t *body, const char *name, const char *other, const cha
                            "The request needs '%s', the name of a model.", name);
     *ret = text;
     return 0;
+}
+
+int store_check_name(const char *name, const char *param, struct problem *reterr_problem)
+{
+    return strlen(name) < STORE_NAME_SIZE && model_name_is_safe(name)
+               ? 0
+               : problem_set(reterr_problem, 400, "invalid_model", param,
+                             "'%.100s' cannot be a name: it must be one word or two with a slash "
+                             "between them, and begin with no dot.",
+                             name);
 }

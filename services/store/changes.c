@@ -15,12 +15,14 @@
 #include "common/http/problem.h"
 #include "common/models/manifest.h"
 #include "common/models/models.h"
-#include "common/models/safe-path.h"
 #include "common/service/log.h"
 #include "common/service/service.h"
 #include "common/store/store.h"
 #include "common/wire/fields.h"
+#include "common/wire/json.h"
+#include "core/clock.h"
 #include "core/err.h"
+#include "core/str.h"
 #include "store/creation.h"
 #include "store/store-service.h"
 
@@ -28,13 +30,19 @@ enum {
     CHANGES_MAX = 64, /* changes that wait */
 };
 
+#define CREATIONS_TICK_USEC (1000 * 1000u)
+/* The time without a byte in an answer that is a stream, and in one that is not. */
+#define CREATIONS_STREAM_USEC (10 * 1000000u)
+#define CREATIONS_QUIET_USEC  (60 * 1000000u)
+
 struct store_change {
     struct job job; /* the first member */
     struct store_service *service;
-    struct store_request *request;   /* NULL: the client has left */
-    char *name, *copy;               /* copy NULL: the model is removed */
-    struct store_creation *creation; /* the model to make; NULL: another change */
-    bool tidies;                     /* the change only removes what killed processes have left */
+    struct store_request *request;    /* NULL: the client has left */
+    char *name, *copy;                /* copy NULL: the model is removed */
+    struct store_creation *creation;  /* of a model; NULL: another change */
+    bool tidies;                      /* only what killed processes have left is removed */
+    struct store_change *prev, *next; /* other creations */
     int result;
     struct inf_err err;
 };
@@ -115,16 +123,18 @@ static int change_run(const struct store_change *c, struct inf_err *reterr)
     int r;
 
     if (c->creation)
-        return creation_run(c->creation, c->service->config, c->service->dir, reterr);
+        return creation_run(c->creation, c->service->config, c->service->dir, &c->service->verified,
+                            reterr);
     if (c->tidies)
         uploads_tidy(c->service->dir);
     /* A store that nobody changes gets no file with a lock. */
-    if (c->tidies && !store_has_removed(c->service->dir))
+    if (c->tidies && !store_has_removed(c->service->dir) && !creation_has_left(c->service->dir))
         return 0;
     r = store_lock(c->service->dir, &lock, reterr);
     if (r < 0)
         return r;
     store_clean_removed(c->service->dir);
+    creation_tidy(c->service->dir);
     if (c->tidies)
         return 0;
     if (models_scan(c->service->config, &models) < 0)
@@ -159,16 +169,68 @@ static void change_note(const struct store_change *c)
     }
 }
 
+void creations_tick(struct loop_timer *timer)
+{
+    static const char line[] = "{\"status\":\"verifying sha256 digest\"}\n";
+    struct store_service *s = timer->data;
+
+    for (struct store_change *c = s->creations; c; c = c->next) {
+        struct store_request *r = c->request;
+
+        if (!r || clock_usec() - r->told_usec <
+                      (r->streams ? CREATIONS_STREAM_USEC : CREATIONS_QUIET_USEC))
+            continue;
+        store_answer_begin(r);
+        r->told_usec = clock_usec();
+        http_response_write(r->http, r->streams ? line : " ", r->streams ? sizeof(line) - 1 : 1);
+    }
+    if (s->creations)
+        loop_timer_set(service_loop(s->service), timer, CREATIONS_TICK_USEC);
+}
+
+/* Ends an answer whose head has been sent. Without a stream only a broken transfer tells of an
+ * error, because the status 200 is sent already. */
+static void end_created(const struct store_change *c, const char *text, size_t len)
+{
+    struct http_request *http = c->request->http;
+    _cleanup_str_ struct str out = {0};
+    int e = 0;
+
+    if (c->result < 0) {
+        e = c->request->streams ? str_puts(&out, "{\"error\":") : -EIO;
+        e = e < 0 ? e : json_put_text(&out, c->err.text);
+        e = e < 0 ? e : str_puts(&out, "}\n");
+    }
+    if (e < 0 || http_response_write(http, c->result < 0 ? out.data : text,
+                                     c->result < 0 ? out.len : len) < 0)
+        http_response_abort(http, NULL, 0);
+    else
+        http_response_end(http);
+}
+
 /* Answers as Ollama does at the end of a creation. */
 static void answer_created(const struct store_change *c)
 {
     static const char lines[] = "{\"status\":\"writing manifest\"}\n{\"status\":\"success\"}\n";
     static const char one[] = "{\"status\":\"success\"}";
+    const struct store_request *r = c->request;
+    const char *text = r->streams ? lines : one;
 
-    if (creation_streams(c->creation))
-        http_respond(c->request->http, 200, "application/x-ndjson", lines, sizeof(lines) - 1);
+    if (r->begun)
+        end_created(c, text, strlen(text));
     else
-        http_respond(c->request->http, 200, "application/json", one, sizeof(one) - 1);
+        http_respond(r->http, 200, r->streams ? "application/x-ndjson" : "application/json", text,
+                     strlen(text));
+}
+
+static void creation_unlist(const struct store_change *c)
+{
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        c->service->creations = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
 }
 
 static void change_ended(struct job *job)
@@ -177,11 +239,13 @@ static void change_ended(struct job *job)
     struct store_service *s = c->service;
 
     s->n_changes--;
+    if (c->creation)
+        creation_unlist(c);
     if (!c->tidies)
         change_note(c);
     if (c->request) {
         c->request->change = NULL;
-        if (c->result < 0)
+        if (c->result < 0 && !c->request->begun)
             store_send_error(c->request->http, c->result, c->err.text);
         else if (c->creation)
             answer_created(c);
@@ -197,6 +261,14 @@ static void change_queue(struct store_service *s, struct store_change *c)
     c->job = (struct job){.run = change_on_thread, .done = change_ended};
     c->service = s;
     s->n_changes++;
+    if (c->creation) {
+        c->next = s->creations;
+        if (c->next)
+            c->next->prev = c;
+        s->creations = c;
+        if (!loop_timer_is_set(&s->creations_tick))
+            loop_timer_set(service_loop(s->service), &s->creations_tick, CREATIONS_TICK_USEC);
+    }
     jobs_queue(s->jobs, &s->changing, &c->job);
 }
 
@@ -282,11 +354,7 @@ void store_copy(struct store_request *r)
     e = fields_known(body, "", copy_fields, &problem);
     e = e < 0 ? e : store_read_name(body, "source", NULL, &source, &problem);
     e = e < 0 ? e : store_read_name(body, "destination", NULL, &destination, &problem);
-    if (e >= 0 && !model_name_is_safe(destination))
-        e = problem_set(&problem, 400, "invalid_model", "destination",
-                        "'%.100s' cannot be a name: it must be one word or two with a slash "
-                        "between them, and begin with no dot.",
-                        destination);
+    e = e < 0 ? e : store_check_name(destination, "destination", &problem);
     if (e < 0)
         problem_send(&problem, r->http);
     else
@@ -311,6 +379,8 @@ void store_create(struct store_request *r)
         json_decref(body);
         return;
     }
+    r->told_usec = clock_usec();
+    r->streams = creation_streams(creation);
     c = NEW(struct store_change, 1);
     if (c)
         c->creation = creation;

@@ -10,8 +10,8 @@
 #include "common/pull/pull.h"
 #include "common/wire/fields.h"
 #include "core/text.h"
+#include "core/utf8.h"
 #include "store/creation-inner.h"
-#include "store/store-service.h"
 
 /* Refuses fields for things that sconce does not have. Empty values do no harm. */
 static int refuse_others(json_t *body, struct problem *problem)
@@ -50,12 +50,8 @@ static int read_name(struct store_creation *c, struct problem *problem)
     snprintf(c->name, sizeof(c->name), "%s", name);
     if (strlen(name) < sizeof(c->name) && text_ends_with_nocase(c->name, ":latest"))
         c->name[strlen(c->name) - strlen(":latest")] = 0;
-    if (strlen(name) >= sizeof(c->name) || !model_name_is_safe(c->name))
-        return problem_set(problem, 400, "invalid_model", "model",
-                           "'%.100s' cannot be a name: it must be one word or two with a slash "
-                           "between them, and begin with no dot.",
-                           name);
-    return 0;
+    /* A longer name is refused as it is. */
+    return store_check_name(strlen(name) < sizeof(c->name) ? c->name : name, "model", problem);
 }
 
 /* Checks that the names of the files are safe, and that the values are digests. */
@@ -189,14 +185,14 @@ static int read_licence(struct store_creation *c, struct problem *problem)
 {
     const json_t *value = json_object_get(c->body, "license");
     const json_t *one = json_is_array(value) ? json_array_get(value, 0) : value;
+    size_t n;
 
     if (!one || json_is_null(one))
         return 0;
     if (!json_is_string(one))
         return field_wrong_type("license", "a text or an array of texts", value, problem);
-    snprintf(c->licence, sizeof(c->licence), "%.*s",
-             (int)MIN(strcspn(json_string_value(one), "\r\n"), sizeof(c->licence) - 1),
-             json_string_value(one));
+    n = MIN(strcspn(json_string_value(one), "\r\n"), sizeof(c->licence) - 1);
+    memcpy(c->licence, json_string_value(one), utf8_valid_prefix(json_string_value(one), n));
     return 0;
 }
 

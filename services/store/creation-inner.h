@@ -6,10 +6,11 @@
 #include "common/models/sampling.h"
 #include "common/models/settings.h"
 #include "store/creation.h"
+#include "store/store-service.h"
 
 struct store_creation {
     json_t *body; /* owns the texts */
-    char name[300];
+    char name[STORE_NAME_SIZE];
     const char *from;    /* the name of a model; NULL: the model is made of files */
     const json_t *files; /* digests by name */
     struct inf_sampling sampling;

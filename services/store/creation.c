@@ -2,9 +2,13 @@
 /* Makes models (see creation.h). */
 #include "store/creation.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "common/models/manifest.h"
@@ -14,114 +18,46 @@
 #include "common/store/store.h"
 #include "core/err.h"
 #include "core/file.h"
-#include "core/str.h"
 #include "core/text.h"
 #include "store/creation-inner.h"
-#include "store/store-service.h"
+#include "store/verified.h"
+
+/* How the names of directories of jobs begin, in STORE_INCOMING. */
+#define JOB_PREFIX "create-"
+
+enum {
+    JOB_ATTEMPTS = 8, /* to make the directory */
+};
 
 /* The state of one run. */
 struct making {
     const struct store_creation *c;
     const char *dir; /* the store */
-    char *job;       /* the directory in which the model is put together */
+    struct verified *verified;
+    char *job; /* the directory in which the model is put together */
+    int lock;  /* of the directory */
     struct pull_plan plan;
-    struct str settings;
 };
-
-/* --- settings --- */
-
-/* Writes the value of a parameter so that sampling_set() reads the same one. */
-static int put_sampling(struct str *out, const struct inf_sampling *s)
-{
-    bool any = false;
-    int r = 0;
-
-    for (enum sampling_key key = 0; key < N_SAMPLING_KEYS && r == 0; key++) {
-        double value = sampling_value(s, key);
-        char text[40];
-
-        if (!sampling_is_set(s, key))
-            continue;
-        if (key == SAMPLING_DRY_PENALTY_LAST_N && value == 0)
-            value = -1;
-        r = any ? 0 : str_puts(out, "sampling:\n");
-        /* Six digits are what people write; some values need more. */
-        snprintf(text, sizeof(text), "%.6g", value);
-        if ((float)strtod(text, NULL) != (float)value)
-            snprintf(text, sizeof(text), "%.10g", value);
-        r = r < 0 ? r : str_printf(out, "  %s: %s\n", sampling_rows[key].name, text);
-        any = true;
-    }
-    return r;
-}
-
-static int put_stops(struct str *out, const char *const *stops, size_t n)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        r = str_puts(out, i ? ", " : "stop: [");
-        r = r < 0 ? r : store_put_quoted(out, stops[i]);
-    }
-    return r < 0 || n == 0 ? r : str_puts(out, "]\n");
-}
-
-static int put_text(struct str *out, const char *key, const char *value)
-{
-    int r = value ? str_printf(out, "%s: ", key) : 0;
-
-    if (r == 0 && value)
-        r = store_put_quoted(out, value);
-    return r < 0 || !value ? r : str_putc(out, '\n');
-}
-
-/* Writes the settings of the request, and those of the other model that the request does not
- * change. @e may be NULL. */
-static int put_settings(struct making *m, const struct models_entry *e)
-{
-    const struct store_creation *c = m->c;
-    struct inf_sampling sampling = c->sampling;
-    const char *const *stops = c->stops;
-    const char *template = c->template;
-    uint32_t context = c->context;
-    size_t n_stops = c->n_stops;
-    struct str *out = &m->settings;
-    int r;
-
-    if (e) {
-        sampling_fill(&sampling, &e->sampling, SAMPLING_OF_MANIFEST, NULL);
-        template = template ? template : e->settings.template;
-        context = context ? context : e->settings.context;
-        if (!n_stops && (stops = e->settings.stops))
-            while (stops[n_stops])
-                n_stops++;
-    }
-    r = put_sampling(out, &sampling);
-    r = r < 0 ? r : put_stops(out, stops, n_stops);
-    if (r == 0 && context)
-        r = str_printf(out, "context: %u\n", context);
-    r = r < 0 ? r : put_text(out, "template", template);
-    r = r < 0 ? r : put_text(out, "kv_type", e ? e->settings.kv_type : NULL);
-    if (r == 0 && e && e->settings.keep_usec != MODEL_KEEP_USUAL)
-        r = str_printf(out, "keep_alive: %llus\n",
-                       (unsigned long long)(e->settings.keep_usec / 1000000));
-    return r < 0 || !e || !e->matryoshka ? r : str_puts(out, "matryoshka: true\n");
-}
 
 /* --- files --- */
 
-/* Adds the file @path to the plan, with a link in the directory of the job. */
+/* Adds the file @path to the plan, with a link in the directory of the job. @is_verified: the file
+ * is known to have the digest @sha256. */
 static int add_file(struct making *m, const char *name, const char *path, const char *sha256,
-                    struct inf_err *reterr)
+                    bool is_verified, struct inf_err *reterr)
 {
     _cleanup_free_ char *local = path_join(m->job, sha256);
+    char real[PATH_MAX];
     int r;
 
     if (!local)
         return err_set(reterr, ENOMEM, "out of memory");
     r = pull_plan_add(
-        &m->plan, &(struct pull_file){.name = name, .size = UINT64_MAX, .sha256 = sha256}, reterr);
-    if (r == 0 && link(path, local) < 0 && errno != EEXIST)
+        &m->plan,
+        &(struct pull_file){
+            .name = name, .size = UINT64_MAX, .sha256 = sha256, .is_verified = is_verified},
+        reterr);
+    if (r == 0 && (!realpath(path, real) || (link(real, local) < 0 && errno != EEXIST)))
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
     return r == -EBADMSG ? err_set(reterr, EINVAL, "%s", reterr->text) : r;
 }
@@ -179,27 +115,70 @@ static int add_uploads(struct making *m, struct inf_err *reterr)
         _cleanup_free_ char *path = uploads_find(m->dir, digest);
         const bool is_bare = n == 1 && path && file_begins_with(path, "GGUF") &&
                              !text_ends_with_nocase(names[i], ".gguf");
+        struct stat st;
 
         if (!path)
             return err_set(reterr, ENOENT, "%s has not been uploaded: there is no sha256:%s",
                            names[i], digest);
-        r = add_file(m, is_bare ? "model.gguf" : names[i], path, digest, reterr);
+        r = add_file(m, is_bare ? "model.gguf" : names[i], path, digest,
+                     stat(path, &st) == 0 && verified_has(m->verified, digest, &st), reterr);
         if (i == 0)
             first = STEAL(path);
     }
     return r < 0 ? r : check_files(m, first, reterr);
 }
 
-/* Copies where the other model came from. */
-static void copy_origin(struct making *m, const struct models_entry *e)
+/* Copies the licence of the other model. The new one has other settings than its source, for which
+ * its name does not stand. */
+static void copy_licence(struct making *m, const struct models_entry *e)
 {
     struct model_manifest manifest;
 
-    if (e->manifest && model_manifest_read(&m->plan.arena, e->manifest, &manifest, NULL) == 0) {
-        m->plan.source = manifest.source;
-        m->plan.revision = manifest.revision;
+    if (e->manifest && model_manifest_read(&m->plan.arena, e->manifest, &manifest, NULL) == 0)
         m->plan.licence = manifest.licence;
+}
+
+/* Returns whether the file or directory @path, with all links followed, is in the store. It also
+ * returns true if nothing is found there. */
+static bool is_in_store(const struct making *m, const char *path)
+{
+    char dir[PATH_MAX], real[PATH_MAX];
+
+    return !realpath(m->dir, dir) || !realpath(path, real) || path_is_below(real, dir);
+}
+
+/* Returns whether the file is the blob with this digest, which was verified when it was placed. */
+static bool is_blob(const struct making *m, const struct store_file *f)
+{
+    _cleanup_free_ char *blob =
+        f->sha256 ? store_digest_path(m->dir, STORE_BLOBS, f->sha256) : NULL;
+    struct stat a, b;
+
+    return blob && stat(blob, &a) == 0 && stat(f->path, &b) == 0 && a.st_ino == b.st_ino &&
+           a.st_dev == b.st_dev && (f->size == UINT64_MAX || f->size == (uint64_t)b.st_size);
+}
+
+/* Adds a file of the model @e. The new model needs no directory around its files. */
+static int add_model_file(struct making *m, const struct models_entry *e,
+                          const struct store_file *f, struct inf_err *reterr)
+{
+    const bool is_below = path_is_dir(e->path) && path_is_below(f->path, e->path);
+    const char *name = is_below ? f->path + strlen(e->path) + 1 : f->name;
+    char digest[STORE_DIGEST + 1];
+    bool is_verified = is_blob(m, f);
+    uint64_t size;
+    int r = 0;
+
+    if (!is_in_store(m, f->path))
+        return err_set(reterr, EINVAL, "%s is outside of the store, so %s cannot be copied",
+                       f->path, e->name);
+    if (f->sha256) {
+        snprintf(digest, sizeof(digest), "%s", f->sha256);
+    } else {
+        r = store_digest(f->path, NULL, NULL, digest, &size, reterr);
+        is_verified = true;
     }
+    return r < 0 ? r : add_file(m, name, f->path, digest, is_verified, reterr);
 }
 
 /* Adds the files of the model @e, that of its path first. */
@@ -211,19 +190,28 @@ static int add_model_files(struct making *m, const struct models_entry *e,
     for (unsigned pass = 0; pass < 2; pass++)
         for (size_t i = 0; r == 0 && i < files->n; i++) {
             const struct store_file *f = &files->files[i];
-            char digest[STORE_DIGEST + 1];
-            uint64_t size;
 
-            if ((pass == 0) != (strcmp(f->path, e->path) == 0) ||
-                strcmp(path_base(f->name), MODEL_MANIFEST) == 0)
-                continue;
-            if (f->sha256)
-                snprintf(digest, sizeof(digest), "%s", f->sha256);
-            else
-                r = store_digest(f->path, NULL, NULL, digest, &size, reterr);
-            r = r < 0 ? r : add_file(m, f->name, f->path, digest, reterr);
+            if ((pass == 0) == (strcmp(f->path, e->path) == 0) &&
+                strcmp(path_base(f->name), MODEL_MANIFEST) != 0)
+                r = add_model_file(m, e, f, reterr);
         }
     return r;
+}
+
+/* Returns the path of a model outside of the store, as a manifest names it. A link in the store is
+ * followed, because it may be removed, unless only the link has the ending of a model's file. */
+static const char *outside_path(struct making *m, const char *path)
+{
+    const char *end = strrchr(path_base(path), '.');
+    _cleanup_free_ char *absolute = NULL;
+    char real[PATH_MAX];
+
+    if (!realpath(path, real) ||
+        !(path_is_dir(real) || (end && text_ends_with_nocase(real, end)))) {
+        absolute = path_absolute(path);
+        return absolute ? arena_strndup(&m->plan.arena, absolute, strlen(absolute)) : NULL;
+    }
+    return arena_strndup(&m->plan.arena, real, strlen(real));
 }
 
 static int add_model(struct making *m, const struct models_entry *e, struct inf_err *reterr)
@@ -231,9 +219,9 @@ static int add_model(struct making *m, const struct models_entry *e, struct inf_
     _cleanup_(store_files_done) struct store_files files = {0};
     int r;
 
-    copy_origin(m, e);
-    if (!store_has(m->dir, e)) {
-        m->plan.path = arena_strndup(&m->plan.arena, e->path, strlen(e->path));
+    copy_licence(m, e);
+    if (e->layout != MODELS_OWN || !is_in_store(m, e->path)) {
+        m->plan.path = outside_path(m, e->path);
         return m->plan.path ? 0 : err_set(reterr, ENOMEM, "out of memory");
     }
     r = store_files_list(e, &files, reterr);
@@ -241,7 +229,70 @@ static int add_model(struct making *m, const struct models_entry *e, struct inf_
     return r < 0 ? r : add_model_files(m, e, &files, reterr);
 }
 
+/* Adds the template of the model @e, if it is a file, with a copy of it. *ret_template gets the
+ * template as the new manifest names it; NULL: there is none. */
+static int add_template(struct making *m, const struct models_entry *e, const char **ret_template,
+                        struct inf_err *reterr)
+{
+    const char *path = e->settings.template, *name;
+    _cleanup_free_ char *copy = path_join(m->job, "template"), *text = NULL, *local = NULL;
+    char digest[STORE_DIGEST + 1];
+    uint64_t size;
+    size_t len;
+    int r = copy ? 0 : err_set(reterr, ENOMEM, "out of memory");
+
+    *ret_template = path;
+    if (r < 0 || !path || template_find(path))
+        return r;
+    name = e->manifest_dir && path_is_below(path, e->manifest_dir)
+               ? path + strlen(e->manifest_dir) + 1
+               : path_base(path);
+    r = file_read(path, TEMPLATES_MAX_FILE, &text, &len, reterr);
+    r = r < 0 ? r : store_put(copy, text, len, reterr);
+    r = r < 0 ? r : store_digest(copy, NULL, NULL, digest, &size, reterr);
+    if (r < 0)
+        return r;
+    *ret_template = arena_strndup(&m->plan.arena, name, strlen(name));
+    local = path_join(m->job, digest);
+    if (!local || !*ret_template)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (size_t i = 0; i < m->plan.n; i++)
+        if (strcmp(m->plan.files[i].name, name) == 0)
+            return strcmp(m->plan.files[i].sha256, digest) == 0
+                       ? 0
+                       : err_set(reterr, EINVAL, "%s has two files with the name %s", e->name,
+                                 name);
+    if (rename(copy, local) < 0)
+        return err_set(reterr, errno, "%s: %s", local, strerror(errno));
+    return pull_plan_add(
+        &m->plan, &(struct pull_file){.name = name, .size = UINT64_MAX, .sha256 = digest}, reterr);
+}
+
 /* --- the run --- */
+
+/* Makes a directory, and locks it as long as this process lives. Returns -EAGAIN if another process
+ * took it for one that a killed process has left. */
+static int make_job(struct making *m, const char *incoming, struct inf_err *reterr)
+{
+    int r;
+
+    m->job = path_join(incoming, JOB_PREFIX "XXXXXX");
+    if (!m->job)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (!mkdtemp(m->job)) {
+        r = err_set(reterr, errno, "%s cannot be written: %s", incoming, strerror(errno));
+        free(STEAL(m->job));
+        return r;
+    }
+    m->lock = open(m->job, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (m->lock >= 0 && flock(m->lock, LOCK_EX | LOCK_NB) == 0 && path_exists(m->job))
+        return 0;
+    if (m->lock >= 0)
+        close(m->lock);
+    m->lock = -1;
+    free(STEAL(m->job));
+    return err_set(reterr, EAGAIN, "%s cannot be locked", incoming);
+}
 
 static int open_job(struct making *m, struct inf_err *reterr)
 {
@@ -250,15 +301,48 @@ static int open_job(struct making *m, struct inf_err *reterr)
 
     if (r < 0)
         return r;
-    m->job = path_join(incoming, "create-XXXXXX");
-    if (!m->job)
-        return err_set(reterr, ENOMEM, "out of memory");
-    if (!mkdtemp(m->job)) {
-        r = err_set(reterr, errno, "%s cannot be written: %s", incoming, strerror(errno));
-        free(STEAL(m->job));
-        return r;
+    r = -EAGAIN;
+    for (unsigned i = 0; r == -EAGAIN && i < JOB_ATTEMPTS; i++)
+        r = make_job(m, incoming, reterr);
+    return r;
+}
+
+bool creation_has_left(const char *dir)
+{
+    _cleanup_free_ char *incoming = path_join(dir, STORE_INCOMING);
+    DIR *d = incoming ? opendir(incoming) : NULL;
+    const struct dirent *e;
+    bool has = false;
+
+    while (d && !has && (e = readdir(d)))
+        has = text_starts_with(e->d_name, JOB_PREFIX);
+    if (d)
+        closedir(d);
+    return has;
+}
+
+void creation_tidy(const char *dir)
+{
+    _cleanup_free_ char *incoming = path_join(dir, STORE_INCOMING);
+    DIR *d = incoming ? opendir(incoming) : NULL;
+    const struct dirent *e;
+    bool removed = false;
+    uint64_t bytes;
+
+    while (d && (e = readdir(d))) {
+        _cleanup_free_ char *path =
+            text_starts_with(e->d_name, JOB_PREFIX) ? path_join(incoming, e->d_name) : NULL;
+        _cleanup_close_ int fd =
+            path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            removed |= store_discard(dir, path, NULL) == 0;
     }
-    return 0;
+    if (d)
+        closedir(d);
+    /* Blobs of files that only the removed directories had. */
+    if (removed)
+        store_clean_blobs(dir, &bytes, NULL);
 }
 
 /* Refuses a name that a model outside of its own directory of the store has. */
@@ -277,6 +361,7 @@ static int check_name(const struct making *m, const struct models *models, struc
 static int make_model(struct making *m, const struct models *models, struct inf_err *reterr)
 {
     const struct models_entry *e = m->c->from ? models_find(models, m->c->from) : NULL;
+    const char *template = NULL;
     int r;
 
     if (m->c->from && !e)
@@ -284,13 +369,12 @@ static int make_model(struct making *m, const struct models *models, struct inf_
     r = check_name(m, models, reterr);
     if (r == 0)
         r = e ? add_model(m, e, reterr) : add_uploads(m, reterr);
+    if (r == 0 && e && !m->c->template)
+        r = add_template(m, e, &template, reterr);
     if (r < 0)
         return r;
-    if (put_settings(m, e) < 0)
+    if (creation_plan(m->c, e, template, &m->plan) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
-    m->plan.settings = m->settings.data;
-    if (m->c->licence[0])
-        m->plan.licence = m->c->licence;
     return pull_install(m->dir, m->job, m->job, &m->plan, NULL, NULL, reterr);
 }
 
@@ -298,28 +382,67 @@ static int make_model(struct making *m, const struct models *models, struct inf_
 static void drop_uploads(const struct making *m)
 {
     for (size_t i = 0; i < m->plan.n; i++) {
-        char *path = NULL;
+        _cleanup_free_ char *path =
+            store_digest_path(m->dir, STORE_UPLOADS, m->plan.files[i].sha256);
 
-        if (asprintf(&path, "%s/" STORE_UPLOADS "/sha256-%s", m->dir, m->plan.files[i].sha256) >= 0)
+        if (path)
             unlink(path);
-        free(path);
     }
 }
 
-/* Removes the directory of the job. */
-static void close_job(const struct making *m)
+/* Removes the file, and returns true, if it does not have its digest. */
+static bool drop_damaged(const char *dir, const char *sub, const struct pull_file *f)
+{
+    _cleanup_free_ char *path = store_digest_path(dir, sub, f->sha256);
+    char digest[STORE_DIGEST + 1];
+    uint64_t size;
+
+    return path && store_digest(path, NULL, NULL, digest, &size, NULL) == 0 &&
+           strcmp(digest, f->sha256) != 0 && unlink(path) == 0;
+}
+
+/* Makes the error of a file with a wrong digest. Damaged uploads and blobs are removed, so that the
+ * client can send the file again; models that have a damaged file keep it. */
+static int report_damage(const struct making *m, struct inf_err *reterr)
+{
+    _cleanup_close_ int lock = -1;
+    const char *name = NULL;
+
+    if (m->c->from)
+        return err_set(reterr, EINVAL,
+                       "model '%.200s' is damaged: a file does not have its digest; `sconce "
+                       "verify` tells which",
+                       m->c->from);
+    if (store_lock(m->dir, &lock, NULL) == 0)
+        for (size_t i = 0; i < m->plan.n; i++) {
+            const struct pull_file *f = &m->plan.files[i];
+
+            if (!f->is_verified &&
+                drop_damaged(m->dir, STORE_UPLOADS, f) + drop_damaged(m->dir, STORE_BLOBS, f) > 0)
+                name = f->name;
+        }
+    return err_set(reterr, ENOENT, "%s has been damaged since it was uploaded; upload it again",
+                   name ? name : "a file");
+}
+
+/* Removes the directory of the job, and those of killed processes. */
+static void close_job(struct making *m)
 {
     _cleanup_close_ int lock = -1;
 
-    if (store_lock(m->dir, &lock, NULL) == 0)
+    if (store_lock(m->dir, &lock, NULL) == 0) {
         store_discard(m->dir, m->job, NULL);
+        creation_tidy(m->dir);
+    }
+    close(m->lock);
+    free(m->job);
 }
 
 int creation_run(const struct store_creation *c, const struct config *config, const char *dir,
-                 struct inf_err *reterr)
+                 struct verified *verified, struct inf_err *reterr)
 {
     _cleanup_(models_freep) struct models *models = NULL;
-    struct making m = {.c = c, .dir = dir};
+    struct making m = {.c = c, .dir = dir, .verified = verified, .lock = -1};
     int r = models_scan(config, &models) < 0 ? err_set(reterr, ENOMEM, "out of memory") : 0;
 
     snprintf(m.plan.name, sizeof(m.plan.name), "%s", c->name);
@@ -329,10 +452,10 @@ int creation_run(const struct store_creation *c, const struct config *config, co
         r = make_model(&m, models, reterr);
         if (r == 0)
             drop_uploads(&m);
+        else if (r == -EBADMSG)
+            r = report_damage(&m, reterr);
         close_job(&m);
     }
-    free(m.job);
-    str_done(&m.settings);
     pull_plan_done(&m.plan);
     return r;
 }

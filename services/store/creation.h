@@ -14,8 +14,11 @@
 #include <infer/types.h>
 
 struct config;
+struct models_entry;
 struct problem;
+struct pull_plan;
 struct store_creation;
+struct verified;
 
 /* Checks the body of a request. On success the creation owns @body. -EINVAL: *problem has the
  * error, and the caller still owns @body. */
@@ -25,7 +28,17 @@ struct store_creation *creation_free(struct store_creation *c);
 const char *creation_name(const struct store_creation *c);
 /* Returns whether the client wants a stream of JSON objects. */
 bool creation_streams(const struct store_creation *c);
-/* Makes the model in the store @dir; called on a thread. -ENOENT: a file or the other model is
- * missing; -EINVAL: the files are no model; -EEXIST: another model has the name. */
+/* Writes the settings of the request, and those of the other model @e that it does not change, into
+ * the plan, and the licence of the request, which the plan borrows. @template is the template of
+ * the other model as its manifest would name it. @e and @template may be NULL. -ENOMEM. */
+int creation_plan(const struct store_creation *c, const struct models_entry *e,
+                  const char *template, struct pull_plan *plan);
+/* Makes the model in the store @dir; called on a thread. Files that @verified knows are not read
+ * again. -ENOENT: a file or the other model is missing; -EINVAL: the files are no model, or a file
+ * of the other model is damaged; -EEXIST: something else has the name. */
 int creation_run(const struct store_creation *c, const struct config *config, const char *dir,
-                 struct inf_err *reterr);
+                 struct verified *verified, struct inf_err *reterr);
+/* Returns whether .incoming has a directory of a creation, running or not. */
+bool creation_has_left(const char *dir);
+/* Removes what creations of killed processes have left. The caller has the lock of the store. */
+void creation_tidy(const char *dir);

@@ -84,6 +84,7 @@ static int store_open(struct store_service *s, const struct options *options,
     if (r < 0)
         return r;
     s->tick = (struct loop_timer){.fire = pulls_tick, .data = s};
+    s->creations_tick = (struct loop_timer){.fire = creations_tick, .data = s};
     r = jobs_new(service_loop(s->service), "store", STORE_THREADS, &s->jobs);
     return r < 0 ? err_set(reterr, -r, "threads: %s", strerror(-r)) : 0;
 }
@@ -98,6 +99,7 @@ static int store_run(struct store_service *s, const struct options *options)
     if (getrandom(&seed, sizeof(seed), 0) < 0)
         log_warn("getrandom: %s", strerror(errno));
     json_object_seed(seed ? seed : 1);
+    verified_init(&s->verified);
     r = store_open(s, options, &err);
     if (r == 0) {
         changes_tidy(s);
@@ -110,8 +112,10 @@ static int store_run(struct store_service *s, const struct options *options)
     if (s->service) {
         http_server_close(service_server(s->service));
         loop_timer_stop(service_loop(s->service), &s->tick);
+        loop_timer_stop(service_loop(s->service), &s->creations_tick);
     }
     s->service = service_free(s->service);
+    verified_done(&s->verified);
     return r < 0 ? 1 : 0;
 }
 

@@ -103,9 +103,7 @@ static int put_news(struct pull *pull, struct store_request *r, struct str *out)
     return e;
 }
 
-/* Begins the answer. If the client does not want a stream, this is done only when the pull takes
- * long. */
-static void answer_begin(struct store_request *r)
+void store_answer_begin(struct store_request *r)
 {
     if (r->begun)
         return;
@@ -127,7 +125,7 @@ static void watcher_tell(struct pull *pull, struct store_request *r)
     }
     if (out.len == 0)
         return;
-    answer_begin(r);
+    store_answer_begin(r);
     r->told_usec = clock_usec();
     http_response_write(r->http, out.data, out.len);
 }
@@ -159,7 +157,7 @@ static void watcher_end_stream(struct pull *pull, struct store_request *r)
         e = e < 0 ? e : json_put_text(&out, pull->err.text);
         e = e < 0 ? e : str_puts(&out, "}\n");
     }
-    answer_begin(r);
+    store_answer_begin(r);
     if (e < 0 || http_response_write(r->http, out.data, out.len) < 0)
         http_response_abort(r->http, NULL, 0);
     else

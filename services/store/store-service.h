@@ -18,6 +18,7 @@
 #include "common/pull/pull.h"
 #include "common/service/jobs.h"
 #include "common/service/loop.h"
+#include "store/verified.h"
 
 struct config;
 struct problem;
@@ -27,6 +28,9 @@ struct store_change;
 struct store_upload;
 struct store_request;
 struct store_route;
+
+/* The size of a buffer for the name of a model in bytes. */
+#define STORE_NAME_SIZE 300
 
 struct store_service {
     const struct config *config;
@@ -39,6 +43,10 @@ struct store_service {
     struct pull *pulls; /* pulls that wait or run */
     unsigned n_pulls, n_changes, n_uploads;
     uint64_t promised; /* bytes that running uploads will have */
+    struct verified verified;
+    struct store_change *creations;   /* that wait or run */
+    struct loop_timer creations_tick; /* tells their clients that they go on; set while there are
+                                         some */
     struct loop_timer
         tick; /* tells the clients of pulls what happened; set while there are pulls */
     struct {
@@ -80,8 +88,14 @@ int store_read_body(struct http_request *request, json_t **ret_body,
 int store_read_name(json_t *body, const char *name, const char *other, const char **ret,
                     struct problem *reterr_problem);
 
+/* Refuses a text that cannot be the name of a model, as the field @param. */
+int store_check_name(const char *name, const char *param, struct problem *reterr_problem);
+
 /* --- pulls.c: POST /api/pull --- */
 
+/* Begins an answer that is sent in parts, unless it has begun. A client that wants no stream gets
+ * its head only when the answer is late. */
+void store_answer_begin(struct store_request *r);
 void store_pull(struct store_request *r);
 /* Called when the client of @r left. When the last client of a pull leaves, the pull is stopped.
  * The files that have arrived stay, and the next pull of the same model continues with them. */
@@ -96,6 +110,8 @@ void pulls_tick(struct loop_timer *timer);
 void store_delete(struct store_request *r);
 void store_copy(struct store_request *r);
 void store_create(struct store_request *r);
+/* Tells clients whose models take long that the work goes on (struct loop_timer). */
+void creations_tick(struct loop_timer *timer);
 void changes_leave(struct store_request *r);
 /* Removes from the store, on a thread, what processes that were killed have left. */
 void changes_tidy(struct store_service *s);

@@ -111,27 +111,17 @@ static void upload_count(int dir, const char *name, const struct stat *st, void 
         *(uint64_t *)data += (uint64_t)st->st_size;
 }
 
-static char *upload_name(const char *digest)
-{
-    char *name = NULL;
-
-    return asprintf(&name, STORE_UPLOADS "/sha256-%s", digest) < 0 ? NULL : name;
-}
-
 char *uploads_find(const char *dir, const char *digest)
 {
-    _cleanup_free_ char *name = upload_name(digest);
-    char *path = name ? path_join(dir, name) : NULL;
+    static const char *const subs[] = {STORE_UPLOADS, STORE_BLOBS};
 
-    if (path && path_exists(path))
-        return path;
-    free(path);
-    path = NULL;
-    if (asprintf(&path, "%s/" STORE_BLOBS "/sha256-%s", dir, digest) < 0)
-        return NULL;
-    if (path_exists(path))
-        return path;
-    free(path);
+    for (size_t i = 0; i < ARRAY_SIZE(subs); i++) {
+        char *path = store_digest_path(dir, subs[i], digest);
+
+        if (path && path_exists(path))
+            return path;
+        free(path);
+    }
     return NULL;
 }
 
@@ -163,18 +153,14 @@ static int upload_open(struct store_upload *u, struct inf_err *reterr)
 static int upload_append(struct store_upload *u, struct inf_err *reterr)
 {
     struct statvfs fs;
-    size_t at = 0;
+    int r;
 
     if (fstatvfs(u->fd, &fs) == 0 &&
         (uint64_t)fs.f_bavail * fs.f_frsize < u->n_part + UPLOADS_MARGIN)
         return err_set(reterr, ENOSPC, "the disk of %s is full", u->service->dir);
-    while (at < u->n_part) {
-        const ssize_t n = write(u->fd, u->part + at, u->n_part - at);
-
-        if (n < 0 && errno != EINTR)
-            return err_set(reterr, errno, "%s: %s", u->path, strerror(errno));
-        at += n > 0 ? (size_t)n : 0;
-    }
+    r = store_write_all(u->fd, u->part, u->n_part);
+    if (r < 0)
+        return err_set(reterr, -r, "%s: %s", u->path, strerror(-r));
     sha256_add(&u->hash, u->part, u->n_part);
     return 0;
 }
@@ -182,10 +168,10 @@ static int upload_append(struct store_upload *u, struct inf_err *reterr)
 /* Gives the complete file its name. */
 static int upload_finish(struct store_upload *u, struct inf_err *reterr)
 {
-    _cleanup_free_ char *name = upload_name(u->digest);
-    _cleanup_free_ char *path = name ? path_join(u->service->dir, name) : NULL;
+    _cleanup_free_ char *path = store_digest_path(u->service->dir, STORE_UPLOADS, u->digest);
     uint8_t digest[SHA256_BYTES];
     char text[STORE_DIGEST + 1];
+    struct stat st;
 
     if (!path)
         return err_set(reterr, ENOMEM, "out of memory");
@@ -196,6 +182,8 @@ static int upload_finish(struct store_upload *u, struct inf_err *reterr)
                        u->digest);
     if (fchmod(u->fd, 0644) < 0 || fsync(u->fd) < 0 || rename(u->path, path) < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
+    if (fstat(u->fd, &st) == 0)
+        verified_add(&u->service->verified, u->digest, &st);
     free(u->path);
     u->path = NULL;
     return 0;

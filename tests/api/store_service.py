@@ -80,6 +80,9 @@ class Stores:
         c.close()
         return r.status, lines
 
+    def connect_raw(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60 * SLOW)
+
     def has(self, name):
         return os.path.exists(os.path.join(self.path, name, "manifest.yaml"))
 

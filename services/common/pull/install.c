@@ -84,6 +84,17 @@ static int check_file(struct pull_plan *plan, struct pull_file *f, const char *p
     return f->sha256 ? 0 : err_set(reterr, ENOMEM, "out of memory");
 }
 
+/* Puts the size of a file that is not read again into the plan. */
+static int measure_file(struct pull_file *f, const char *path, struct inf_err *reterr)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return err_set(reterr, errno, "%s: %s", path, strerror(errno));
+    f->size = (uint64_t)st.st_size;
+    return 0;
+}
+
 static int check_weights(const struct pull_file *f, const char *path, struct inf_err *reterr)
 {
     if (f->sha256 || file_begins_with(path, "GGUF"))
@@ -116,8 +127,7 @@ static bool is_same_content(const char *blob, const char *arrived, const char *s
 static int place_file(const char *dir, const struct pull_file *f, const char *arrived,
                       const char *model, struct inf_err *reterr)
 {
-    _cleanup_free_ char *blob_name = joined(STORE_BLOBS, "sha256-", f->sha256);
-    _cleanup_free_ char *blob = blob_name ? path_join(dir, blob_name) : NULL;
+    _cleanup_free_ char *blob = store_digest_path(dir, STORE_BLOBS, f->sha256);
     _cleanup_free_ char *path = path_join(model, f->name);
     int r = blob && path ? make_parent(path, reterr) : err_set(reterr, ENOMEM, "out of memory");
 
@@ -138,31 +148,23 @@ static int place_file(const char *dir, const struct pull_file *f, const char *ar
     return 0;
 }
 
-static int put_key(struct str *out, const char *key, const char *value)
-{
-    int r = value ? str_printf(out, "%s: ", key) : 0;
-
-    if (r == 0 && value)
-        r = store_put_quoted(out, value);
-    return r < 0 || !value ? r : str_putc(out, '\n');
-}
-
-static int put_manifest(const struct pull_plan *plan, const struct str *settings, struct str *out)
+int pull_put_manifest(const struct pull_plan *plan, const char *settings, struct str *out)
 {
     const char *path = plan->path ? plan->path : plan->is_gguf ? plan->files[0].name : NULL;
-    int r = put_key(out, "path", path);
+    /* The files of a model outside of the store are not those of the plan. */
+    const size_t n = plan->path ? 0 : plan->n;
+    int r = store_put_key(out, "path", path);
 
     if (r == 0 && plan->alias[0] && (r = str_puts(out, "aliases: [")) == 0 &&
         (r = store_put_quoted(out, plan->alias)) == 0)
         r = str_puts(out, "]\n");
-    if (r == 0 && settings->len)
-        r = str_append(out, settings->data, settings->len);
-    r = r < 0 ? r : put_key(out, "source", plan->source);
-    r = r < 0 ? r : put_key(out, "revision", plan->revision);
-    r = r < 0 ? r : put_key(out, "licence", plan->licence);
-    if (r == 0 && plan->n)
+    r = r < 0 || !settings ? r : str_puts(out, settings);
+    r = r < 0 ? r : store_put_key(out, "source", plan->source);
+    r = r < 0 ? r : store_put_key(out, "revision", plan->revision);
+    r = r < 0 ? r : store_put_key(out, "licence", plan->licence);
+    if (r == 0 && n)
         r = str_puts(out, "files:\n");
-    for (size_t i = 0; r == 0 && i < plan->n; i++) {
+    for (size_t i = 0; r == 0 && i < n; i++) {
         r = str_puts(out, "  - name: ");
         r = r < 0 ? r : store_put_quoted(out, plan->files[i].name);
         r = r < 0 ? r
@@ -172,22 +174,73 @@ static int put_manifest(const struct pull_plan *plan, const struct str *settings
     return r;
 }
 
-/* Puts the complete model @fresh in its place in the store. If an older model is there, it is
- * replaced. A directory without a manifest stays, because it is not a pulled model and may contain
- * other models. */
-static int reveal(const char *dir, const char *fresh, const char *name, struct inf_err *reterr)
+/* Writes the manifest of the new model, and reads it as the services will. */
+static int store_manifest(const char *model, struct pull_plan *plan, struct inf_err *reterr)
+{
+    _cleanup_(arena_done) struct arena arena = {0};
+    _cleanup_free_ char *path = path_join(model, MODEL_MANIFEST);
+    _cleanup_str_ struct str text = {0}, settings = {0};
+    struct model_manifest manifest;
+    struct inf_err err = {0};
+    int r = path ? 0 : err_set(reterr, ENOMEM, "out of memory");
+
+    if (r == 0 && plan->n && !plan->settings)
+        r = ollama_put_settings(model, plan, &settings, reterr);
+    if (r < 0)
+        return r;
+    if (pull_put_manifest(plan, plan->settings ? plan->settings : settings.data, &text) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    if (text.len > MODEL_MANIFEST_MAX_FILE)
+        return err_set(reterr, EINVAL, "the manifest of the model would have more than %d bytes",
+                       MODEL_MANIFEST_MAX_FILE);
+    r = store_put(path, text.data, text.len, reterr);
+    if (r == 0 && model_manifest_read(&arena, path, &manifest, &err) < 0)
+        r = err_set(reterr, EINVAL, "the manifest of the model would be wrong: %s", err.text);
+    return r;
+}
+
+/* Checks that the model gets a directory of its own. A directory without a manifest is no pulled
+ * model, and may hold other models; a file is none either. In the directory of a model no search
+ * finds another one. */
+static int check_place(const char *dir, const char *name, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(dir, name);
     _cleanup_free_ char *old = path ? path_join(path, MODEL_MANIFEST) : NULL;
-    int r = old ? make_parent(path, reterr) : err_set(reterr, ENOMEM, "out of memory");
+    const char *slash = strchr(name, '/');
+    struct stat st;
+
+    if (!old)
+        return err_set(reterr, ENOMEM, "out of memory");
+    /* An empty directory is replaced. */
+    if (lstat(path, &st) == 0 && !(S_ISDIR(st.st_mode) && (path_exists(old) || rmdir(path) == 0)))
+        return err_set(reterr, EEXIST,
+                       "%s has not been pulled, so it is not replaced; choose another name", path);
+    if (slash) {
+        _cleanup_free_ char *org = strndup(path, strlen(path) - strlen(slash));
+        _cleanup_free_ char *manifest = org ? path_join(org, MODEL_MANIFEST) : NULL;
+        _cleanup_free_ char *config = org ? path_join(org, "config.json") : NULL;
+
+        if (!manifest || !config)
+            return err_set(reterr, ENOMEM, "out of memory");
+        if (path_exists(manifest) || path_exists(config) || (path_exists(org) && !path_is_dir(org)))
+            return err_set(reterr, EEXIST,
+                           "%s is a model or a file, so no model is put into it; choose another "
+                           "name",
+                           org);
+    }
+    return 0;
+}
+
+/* Puts the complete model @fresh in the place of an older one, if there is one. */
+static int reveal(const char *dir, const char *fresh, const char *name, struct inf_err *reterr)
+{
+    _cleanup_free_ char *path = path_join(dir, name);
+    int r = path ? make_parent(path, reterr) : err_set(reterr, ENOMEM, "out of memory");
 
     if (r < 0)
         return r;
     if (rename(fresh, path) == 0)
         return 0;
-    if (path_is_dir(path) && !path_exists(old))
-        return err_set(reterr, EEXIST,
-                       "%s has not been pulled, so it is not replaced; choose another name", path);
     if (renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_EXCHANGE) < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
     return store_discard(dir, fresh, reterr);
@@ -234,8 +287,7 @@ static int install_file(const char *dir, const char *job, const char *arrivals, 
 {
     _cleanup_free_ char *arrived = path_join(job, f->local);
     _cleanup_free_ char *state = joined(arrivals, f->local, ".state");
-    _cleanup_free_ char *name = joined(STORE_BLOBS, "sha256-", f->sha256 ? f->sha256 : "");
-    _cleanup_free_ char *blob = name ? path_join(dir, name) : NULL;
+    _cleanup_free_ char *blob = store_digest_path(dir, STORE_BLOBS, f->sha256 ? f->sha256 : "");
     bool is_blob = false;
     int r = arrived && state && blob ? 0 : err_set(reterr, ENOMEM, "out of memory");
 
@@ -248,7 +300,8 @@ static int install_file(const char *dir, const char *job, const char *arrivals, 
     if (r == 0 && plan->is_gguf && !f->sha256)
         r = check_weights(f, arrived, reterr);
     if (r == 0)
-        r = check_file(plan, f, arrived, progress, data, reterr);
+        r = f->is_verified ? measure_file(f, arrived, reterr)
+                           : check_file(plan, f, arrived, progress, data, reterr);
     if (r == -EBADMSG)
         unlink(arrived);
     /* The blob is damaged. Models that use it keep their own links, and the next pull fetches the
@@ -263,8 +316,7 @@ static int install_file(const char *dir, const char *job, const char *arrivals, 
 int pull_install(const char *dir, const char *job, const char *arrivals, struct pull_plan *plan,
                  void (*progress)(void *data, uint64_t bytes), void *data, struct inf_err *reterr)
 {
-    _cleanup_free_ char *model = path_join(job, "model"), *manifest = NULL;
-    _cleanup_str_ struct str text = {0}, settings = {0};
+    _cleanup_free_ char *model = path_join(job, "model");
     _cleanup_close_ int lock = -1;
     int r = model ? store_make_dirs(model, reterr) : err_set(reterr, ENOMEM, "out of memory");
 
@@ -272,17 +324,11 @@ int pull_install(const char *dir, const char *job, const char *arrivals, struct 
         r = store_lock(dir, &lock, reterr);
     if (r == 0)
         store_clean_removed(dir);
+    if (r == 0)
+        r = check_place(dir, plan->name, reterr);
     for (size_t i = 0; r == 0 && i < plan->n; i++)
         r = install_file(dir, job, arrivals, model, plan, &plan->files[i], progress, data, reterr);
-    if (r == 0 && plan->n)
-        r = ollama_put_settings(model, plan, &settings, reterr);
-    if (r == 0 && plan->settings && str_puts(&settings, plan->settings) < 0)
-        r = err_set(reterr, ENOMEM, "out of memory");
-    if (r < 0)
-        return r;
-    manifest = path_join(model, MODEL_MANIFEST);
-    if (!manifest || put_manifest(plan, &settings, &text) < 0)
-        return err_set(reterr, ENOMEM, "out of memory");
-    r = store_put(manifest, text.data, text.len, reterr);
+    if (r == 0)
+        r = store_manifest(model, plan, reterr);
     return r < 0 ? r : reveal(dir, model, plan->name, reterr);
 }

@@ -277,12 +277,11 @@ static bool is_there(const struct pull_job *job)
 /* Returns whether another model has the file @f already. */
 static bool has_blob(const struct pull_job *job, const struct pull_file *f)
 {
-    _cleanup_free_ char *blob = NULL;
+    _cleanup_free_ char *blob =
+        f->sha256 ? store_digest_path(job->store, STORE_BLOBS, f->sha256) : NULL;
     struct stat st;
 
-    return f->sha256 &&
-           asprintf(&blob, "%s/" STORE_BLOBS "/sha256-%s", job->store, f->sha256) >= 0 &&
-           stat(blob, &st) == 0 && (uint64_t)st.st_size == f->size;
+    return blob && stat(blob, &st) == 0 && (uint64_t)st.st_size == f->size;
 }
 
 /* Returns whether an earlier, interrupted pull has moved the complete file @f to the job's

@@ -49,8 +49,6 @@ static int put_sampling(const json_t *params, struct str *out)
     struct inf_sampling sampling;
     const char *name;
     const json_t *value;
-    bool any = false;
-    int r = 0;
 
     sampling_clear(&sampling);
     json_object_foreach((json_t *)params, name, value)
@@ -58,32 +56,24 @@ static int put_sampling(const json_t *params, struct str *out)
         const int key = ollama_sampling_key(name);
 
         /* Values out of range are ignored, like those in the files of models. */
-        if (key < 0 || !json_is_number(value) ||
-            !sampling_set(&sampling, (enum sampling_key)key, json_number_value(value)))
-            continue;
-        r = r < 0 || any ? r : str_puts(out, "sampling:\n");
-        r = r < 0 ? r
-                  : str_printf(out, "  %s: %.6g\n", sampling_rows[key].name,
-                               json_number_value(value));
-        any = true;
+        if (key >= 0 && json_is_number(value))
+            sampling_set(&sampling, (enum sampling_key)key, json_number_value(value));
     }
-    return r;
+    return store_put_sampling(out, &sampling);
 }
 
 static int put_stops(const json_t *stops, struct str *out)
 {
+    const char *texts[MODEL_MAX_STOPS];
     size_t n = 0;
-    int r = 0;
 
-    for (size_t i = 0; r == 0 && i < json_array_size(stops) && n < MODEL_MAX_STOPS; i++) {
+    for (size_t i = 0; i < json_array_size(stops) && n < MODEL_MAX_STOPS; i++) {
         const char *text = json_string_value(json_array_get(stops, i));
 
-        if (!text || !text[0])
-            continue;
-        r = str_puts(out, n++ ? ", " : "stop: [");
-        r = r < 0 ? r : store_put_quoted(out, text);
+        if (text && text[0])
+            texts[n++] = text;
     }
-    return r < 0 || n == 0 ? r : str_puts(out, "]\n");
+    return store_put_stops(out, texts, n);
 }
 
 static int put_parameters(const char *path, struct str *out, struct inf_err *reterr)

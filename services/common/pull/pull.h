@@ -58,6 +58,7 @@ struct pull_file {
     uint64_t size;      /* UINT64_MAX: unknown */
     const char *sha256; /* NULL: unknown */
     const char *sha1;   /* of a blob of git; NULL: unknown */
+    bool is_verified;   /* the file has the digest sha256, and is not read again */
     /* The digest of the bytes that have arrived; the plan owns it. NULL: none. */
     struct store_growing *growing;
 };
@@ -70,8 +71,10 @@ struct pull_plan {
     struct pull_file *files;                 /* [n] */
     size_t n, cap;
     bool is_gguf;         /* the first file is the model; false: the directory is */
-    const char *path;     /* of a model outside of the store, which has no files; NULL: none */
-    const char *settings; /* further lines of the manifest; NULL: none */
+    const char *path;     /* of a model outside of the store, whose manifest lists no files; NULL:
+                             none */
+    const char *settings; /* further lines of the manifest; NULL: those that the files of a model of
+                             Ollama's registry give */
     char why[200];        /* why these files were chosen; "": they were named */
     char note[240];       /* a sentence about the installed model; "": none */
 };
@@ -151,9 +154,15 @@ int fetcher_get(struct fetcher *f, const struct pull_file *file, const char *acc
 
 /* Compares the files of the job with their digests, and installs the model into the store @dir
  * with one rename. A file with a wrong digest is removed. @progress is called with the bytes that
- * were read. */
+ * were read. -EBADMSG: a file is not what the plan says; -EEXIST: the name is taken by something
+ * that no pull and no creation has made, or is inside of another model; -EINVAL: the manifest of
+ * the model could not be read. */
 int pull_install(const char *dir, const char *job, const char *arrivals, struct pull_plan *plan,
                  void (*progress)(void *data, uint64_t bytes), void *data, struct inf_err *reterr);
+
+/* Appends the text of the manifest, with the lines @settings, which may be NULL. The digests and
+ * the sizes of all files are known. -ENOMEM. */
+int pull_put_manifest(const struct pull_plan *plan, const char *settings, struct str *out);
 
 /* --- job.c: one pull from its beginning to its end --- */
 

@@ -141,6 +141,7 @@ int pull_plan_add(struct pull_plan *plan, const struct pull_file *file, struct i
         .size = file->size,
         .sha256 = plan_text(plan, file->sha256),
         .sha1 = plan_text(plan, file->sha1),
+        .is_verified = file->is_verified,
     };
     if (!f->name || !f->local || (file->url && !f->url) || (file->sha256 && !f->sha256) ||
         (file->sha1 && !f->sha1))

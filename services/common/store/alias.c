@@ -17,23 +17,6 @@
 #include "core/file.h"
 #include "core/str.h"
 
-int store_put_quoted(struct str *out, const char *text)
-{
-    int r = str_putc(out, '"');
-
-    for (; *text && r == 0; text++) {
-        const unsigned char c = (unsigned char)*text;
-
-        if (c < 0x20 || c == 0x7f)
-            r = str_printf(out, "\\x%02x", c);
-        else if (c == '"' || c == '\\')
-            r = str_printf(out, "\\%c", c);
-        else
-            r = str_putc(out, (char)c);
-    }
-    return r < 0 ? r : str_putc(out, '"');
-}
-
 /* An edit of the aliases: @add is a new one, @drop one to leave out; either may be NULL. */
 struct alias_edit {
     const char *add, *drop;

@@ -115,19 +115,26 @@ static int store_sync_dir(const char *path)
     return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
-static int write_all(int fd, const char *text, size_t len)
+int store_write_all(int fd, const char *data, size_t len)
 {
     while (len > 0) {
-        const ssize_t n = write(fd, text, len);
+        const ssize_t n = write(fd, data, len);
 
         if (n < 0 && errno != EINTR)
             return -errno;
         if (n > 0) {
-            text += n;
+            data += n;
             len -= (size_t)n;
         }
     }
     return 0;
+}
+
+char *store_digest_path(const char *dir, const char *sub, const char *digest)
+{
+    char *path = NULL;
+
+    return asprintf(&path, "%s/%s/sha256-%s", dir, sub, digest) < 0 ? NULL : path;
 }
 
 int store_put(const char *path, const char *text, size_t len, struct inf_err *reterr)
@@ -142,7 +149,7 @@ int store_put(const char *path, const char *text, size_t len, struct inf_err *re
     fd = mkostemp(fresh, O_CLOEXEC);
     if (fd < 0)
         return err_set(reterr, errno, "%s cannot be written: %s", path, strerror(errno));
-    r = write_all(fd, text, len);
+    r = store_write_all(fd, text, len);
     if (r == 0 && (fchmod(fd, 0644) < 0 || fsync(fd) < 0 || rename(fresh, path) < 0))
         r = -errno;
     if (r == 0)

@@ -52,6 +52,11 @@ int store_become_owner(const char *dir, struct inf_err *reterr);
 /* Waits for the lock of the store @dir, and makes @dir if it is missing. Closing *ret_fd releases
  * the lock. -errno. */
 int store_lock(const char *dir, int *ret_fd, struct inf_err *reterr);
+/* Writes all bytes to the file. 0 or the negative errno value of write(2). */
+int store_write_all(int fd, const char *data, size_t len);
+/* Returns DIR/SUB/sha256-DIGEST on the heap, the path of a file that is named by its digest; @sub
+ * is STORE_BLOBS or STORE_UPLOADS. NULL: there is no memory. */
+char *store_digest_path(const char *dir, const char *sub, const char *digest);
 /* Replaces the file @path with @text at once: after a crash the file has the old or the new
  * content. */
 int store_put(const char *path, const char *text, size_t len, struct inf_err *reterr);
@@ -140,5 +145,13 @@ int store_growing_end(struct store_growing *g, const char *path,
 
 /* --- manifests --- */
 
-/* Appends a text as a YAML scalar in double quotes. -ENOMEM. */
+/* These functions append to the text of a manifest, and return 0 or -ENOMEM. */
+
+/* Appends a text as a YAML scalar in double quotes. */
 int store_put_quoted(struct str *out, const char *text);
+/* Appends a line with the key @key, unless @value is NULL. */
+int store_put_key(struct str *out, const char *key, const char *value);
+/* Appends the key `sampling` with the parameters that are set, if there are any. */
+int store_put_sampling(struct str *out, const struct inf_sampling *sampling);
+/* Appends the key `stop`, unless @n is 0. */
+int store_put_stops(struct str *out, const char *const *stops, size_t n);

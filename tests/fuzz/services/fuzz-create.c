@@ -1,14 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads any bytes as the body of POST /api/create. */
+/* Reads any bytes as the body of POST /api/create, and the manifest of the model that it asks
+ * for. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/http/problem.h"
+#include "common/models/manifest.h"
 #include "common/models/safe-path.h"
+#include "common/pull/pull.h"
 #include "common/wire/fields.h"
+#include "core/str.h"
 #include "store/creation.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Adds the files of the request, which has been checked, with sizes and digests. */
+static void add_files(json_t *body, struct pull_plan *plan)
+{
+    const char *name;
+    const json_t *value;
+
+    json_object_foreach(json_object_get(body, "files"), name, value)
+    {
+        const char *digest = json_string_value(value) + strlen("sha256:");
+
+        if (pull_plan_add(plan, &(struct pull_file){.name = name, .size = 1, .sha256 = digest},
+                          NULL) < 0)
+            abort();
+    }
+    plan->is_gguf = plan->n > 0;
+}
+
+/* Writes the manifest of the new model and reads it. */
+static void read_manifest(const struct store_creation *creation, json_t *body)
+{
+    _cleanup_(pull_plan_done) struct pull_plan plan = {};
+    _cleanup_(arena_done) struct arena arena = {};
+    _cleanup_str_ struct str text = {};
+    struct model_manifest manifest;
+
+    add_files(body, &plan);
+    if (creation_plan(creation, NULL, NULL, &plan) < 0 ||
+        pull_put_manifest(&plan, plan.settings, &text) < 0)
+        abort();
+    if (text.len == 0 || text.len > MODEL_MANIFEST_MAX_FILE)
+        return;
+    if (model_manifest_parse(&arena, text.data, text.len, &manifest, NULL) < 0 ||
+        manifest.n_files != plan.n || !manifest.licence != !plan.licence ||
+        (plan.licence && strcmp(manifest.licence, plan.licence) != 0))
+        abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -26,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (!model_name_is_safe(creation_name(creation)))
         abort();
+    read_manifest(creation, body);
     creation_free(creation);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests how files that arrived become a model (pull_install()): also if a process still writes
- * them, if there is an older directory of the same name, or if a blob is damaged.
+ * Tests how files that arrived become a model (pull_install()): what a process that still writes
+ * them, something else of the same name, a wrong manifest, and a damaged blob do.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,6 +16,8 @@ static const char content[] = "GGUF and some numbers";
 /* SHA-256 of the content. */
 static char digest[STORE_DIGEST + 1];
 static char store[96], job[128], arrivals[160];
+/* The settings of the next plans; NULL: none. */
+static const char *settings;
 
 static void put_file(const char *path, const char *text)
 {
@@ -42,6 +44,7 @@ static void begin(void)
     snprintf(job, sizeof(job), "%s/" STORE_INCOMING "/1", store);
     snprintf(arrivals, sizeof(arrivals), "%s/fetch", job);
     assert_int_equal(path_make_dirs(arrivals, 0755), 0);
+    settings = NULL;
     put_file(below(store, "content"), content);
     assert_int_equal(store_digest(below(store, "content"), NULL, NULL, digest, &size, NULL), 0);
 }
@@ -49,7 +52,7 @@ static void begin(void)
 /* Installs the model @name, whose file has the digest of the content. Returns the error. */
 static int install(const char *name)
 {
-    struct pull_plan plan = {.is_gguf = true};
+    struct pull_plan plan = {.is_gguf = true, .settings = settings};
     struct inf_err err = {0};
     int r;
 
@@ -119,6 +122,52 @@ TEST(a_directory_of_other_models_is_not_replaced)
     assert_true(path_is_dir(below(store, "m/other")));
 }
 
+TEST(an_empty_directory_is_replaced)
+{
+    begin();
+    arrive();
+    assert_int_equal(path_make_dirs(below(store, "m"), 0755), 0);
+    assert_int_equal(install("m"), 0);
+}
+
+TEST(a_file_and_a_link_are_not_replaced)
+{
+    begin();
+    arrive();
+    put_file(below(store, "m"), content);
+    assert_int_equal(install("m"), -EEXIST);
+    unlink(below(store, "m"));
+    assert_int_equal(install("other"), 0);
+    assert_int_equal(symlink("other", below(store, "m")), 0);
+    assert_int_equal(install("m"), -EEXIST);
+}
+
+TEST(a_model_is_not_put_into_another_one)
+{
+    begin();
+    arrive();
+    assert_int_equal(install("m"), 0);
+    assert_int_equal(install("m/sub"), -EEXIST);
+    assert_int_equal(install("content/sub"), -EEXIST);
+    assert_int_equal(install("m"), 0);
+}
+
+TEST(a_manifest_that_cannot_be_read_replaces_nothing)
+{
+    begin();
+    arrive();
+    assert_int_equal(install("m"), 0);
+    settings = "stop: [\"\xc2\x81\"]\n";
+    assert_int_equal(install("m"), -EINVAL);
+    settings = "context: 8\ncontext: 9\n";
+    assert_int_equal(install("m"), -EINVAL);
+    settings = "template: absent.jinja\n";
+    assert_int_equal(install("m"), -EINVAL);
+    settings = "context: 8\n";
+    assert_int_equal(install("m"), 0);
+    settings = NULL;
+}
+
 TEST(a_damaged_blob_is_removed_and_fetched_again)
 {
     char blob[300];
@@ -141,4 +190,8 @@ RUN_TESTS(INSTALL_TEST(a_file_that_arrived_becomes_a_model),
           INSTALL_TEST(a_file_that_is_still_written_is_refused),
           INSTALL_TEST(a_link_to_another_file_is_refused),
           INSTALL_TEST(a_directory_of_other_models_is_not_replaced),
+          INSTALL_TEST(an_empty_directory_is_replaced),
+          INSTALL_TEST(a_file_and_a_link_are_not_replaced),
+          INSTALL_TEST(a_model_is_not_put_into_another_one),
+          INSTALL_TEST(a_manifest_that_cannot_be_read_replaces_nothing),
           INSTALL_TEST(a_damaged_blob_is_removed_and_fetched_again))
