@@ -47,11 +47,11 @@ static void forward_copy(char *out, size_t size, struct http_text value)
 }
 
 /* Notes whether the answer says that another service has the model (common/wire/elsewhere.h). A
- * request is sent on only once. */
+ * request is sent on only once, and not at all if its body is not kept. */
 static void forward_look_elsewhere(struct gw_request *r, int status,
                                    const struct http_header *headers, size_t n_headers)
 {
-    if (r->answered || r->was_elsewhere || status != ELSEWHERE_STATUS)
+    if (r->answered || r->was_elsewhere || status != ELSEWHERE_STATUS || gw_streams_body(r))
         return;
     for (size_t i = 0; i < n_headers; i++)
         for (unsigned k = 0; k < N_BACKENDS; k++)
@@ -73,8 +73,9 @@ static void forward_head(void *user, int status, const struct http_header *heade
     gw_liveness_leave(r);
     forward_look_elsewhere(r, status, headers, n_headers);
     /* The body of the request is no longer needed, because a call is not retried after the head of
-     * an answer came, unless another service gets the request. */
-    if (!r->answered && !r->is_elsewhere)
+     * an answer came, unless another service gets the request. A streamed body may still arrive;
+     * without its length, what follows would count as the next request. */
+    if (!r->answered && !r->is_elsewhere && !gw_streams_body(r))
         http_request_drop_body(r->http);
     r->status = status;
     if (r->is_elsewhere)

@@ -6,12 +6,14 @@ import json
 import os
 import socket
 import subprocess
+import threading
 import time
 
 import ollama
 import pytest
 import yaml
 
+from activator import listen_unix
 from conftest import BUILD, ROOT, SLOW
 from store_service import ASKS, CHANGES, WEIGHTS, Stores
 
@@ -197,6 +199,44 @@ def test_a_wrong_digest_and_wrong_paths_are_refused(stores):
         assert head(stores, digest) == 400
     status, answer = stores.ask("GET", "/api/blobs/sha256:" + DIGEST, {})
     assert status == 405 and uploads(stores) == []
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_bytes_of_an_upload_are_no_request(stores, chunked, elsewhere):
+    """The service answers in the middle of an upload, first with its head and later with its body. What the
+    client sends between them is a part of the upload, though it looks like the next request."""
+    path = os.path.join(stores.dir, "early.sock")
+    stores.gateway.argv[stores.gateway.argv.index("--store-socket") + 1] = path
+    begun, ends = threading.Event(), threading.Event()
+
+    def answer(listener):
+        with listener, listener.accept()[0] as s:
+            data = b""
+            while not data.endswith(b"first"):
+                data += s.recv(65536).rstrip(b"\r\n")
+            s.sendall(b"HTTP/1.1 421 Misdirected Request\r\n%sContent-Length: 2\r\n\r\n" %
+                      (b"x-sconce-service: chat\r\n" if elsewhere else b""))
+            begun.set()
+            ends.wait(20 * SLOW)
+            s.sendall(b"{}")
+
+    thread = threading.Thread(target=answer, args=(listen_unix(path),))
+    thread.start()
+    length = "Transfer-Encoding: chunked\r\n" if chunked else "Content-Length: 1000000\r\n"
+    with connect(stores, "sha256:" + DIGEST, length) as s:
+        s.sendall(b"f4240\r\nfirst" if chunked else b"first")
+        assert begun.wait(20 * SLOW)
+        time.sleep(0.5 * SLOW)
+        s.sendall((b"0\r\n\r\n" if chunked else b"") + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.5 * SLOW)
+        ends.set()
+        data = b""
+        while part := s.recv(65536):
+            data += part
+    thread.join()
+    assert data.startswith(b"HTTP/1.1 421 ") and data.endswith(b"\r\n\r\n{}"), data
+    assert data.count(b"HTTP/1.1 ") == 1, data
 
 
 # --- limits ---
