@@ -116,8 +116,6 @@ static int change_run(const struct store_change *c, struct inf_err *reterr)
 
     if (c->creation)
         return creation_run(c->creation, c->service->config, c->service->dir, reterr);
-    if (c->tidies)
-        uploads_tidy(c->service->dir);
     /* A store that nobody changes gets no file with a lock. */
     if (c->tidies && !store_has_removed(c->service->dir))
         return 0;

@@ -101,6 +101,7 @@ static int store_run(struct store_service *s, const struct options *options)
     r = store_open(s, options, &err);
     if (r == 0) {
         changes_tidy(s);
+        uploads_tidy(s);
         r = service_run(s->service);
     }
     if (r < 0)
@@ -110,6 +111,7 @@ static int store_run(struct store_service *s, const struct options *options)
     if (s->service) {
         http_server_close(service_server(s->service));
         loop_timer_stop(service_loop(s->service), &s->tick);
+        loop_timer_stop(service_loop(s->service), &s->tidying.timer);
     }
     s->service = service_free(s->service);
     return r < 0 ? 1 : 0;

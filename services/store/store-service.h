@@ -28,6 +28,15 @@ struct store_upload;
 struct store_request;
 struct store_route;
 
+/* The removal of old uploaded files. */
+struct uploads_tidying {
+    struct job job; /* the first member */
+    struct store_service *service;
+    struct loop_timer timer; /* set while there are files */
+    bool runs;               /* the thread has the member below */
+    uint64_t next_sec;       /* the time until the next file is old; UINT64_MAX: there is none */
+};
+
 struct store_service {
     const struct config *config;
     struct service *service;
@@ -39,6 +48,7 @@ struct store_service {
     struct pull *pulls; /* that wait or run */
     unsigned n_pulls, n_changes, n_uploads;
     uint64_t promised; /* bytes that running uploads will have */
+    struct uploads_tidying tidying;
     struct loop_timer
         tick; /* tells the clients of pulls what happened; set while there are pulls */
     struct {
@@ -110,8 +120,9 @@ void uploads_take(struct store_request *r, const char *data, size_t len);
 void store_upload(struct store_request *r);
 /* The client has left: the file is removed. */
 void uploads_leave(struct store_request *r);
-/* Removes uploaded files that are older than a day, and those of processes that were killed. */
-void uploads_tidy(const char *dir);
+/* Removes, on a thread, uploaded files that are older than a day, and those of processes that were
+ * killed. Does so again when the next file is a day old. */
+void uploads_tidy(struct store_service *s);
 /* Returns the path of the file with this digest, an uploaded one or a blob, which the caller frees;
  * NULL: there is none, or no memory. */
 char *uploads_find(const char *dir, const char *digest);

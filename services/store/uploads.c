@@ -5,8 +5,11 @@
  * The body of an upload may be larger than the memory. It is passed on as it arrives: the loop
  * fills a buffer, pauses the body, and a thread appends the buffer to a file and to its digest. A
  * file gets its name sha256-DIGEST in the directory .uploads of the store only if it has this
- * digest. It stays until a model is made of it (create.c), and for at most a day. All uploaded
- * files together have at most store.max_uploads bytes.
+ * digest. It stays until a model is made of it (creation.c), or until it is a day old and the
+ * service runs. All uploaded files together have at most store.max_uploads bytes.
+ *
+ * Old files are removed on the lane of the uploads, so that no upload is about to lock its new file
+ * then.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -84,23 +87,56 @@ static void uploads_walk(const char *dir,
         closedir(d);
 }
 
-/* Removes a file that is old, or whose upload has not ended and whose process has. */
+/* Removes a file that is old, or whose upload has not ended and whose process has. @data is the
+ * struct uploads_tidying. */
 static void upload_expire(int dir, const char *name, const struct stat *st, void *data)
 {
-    _cleanup_close_ int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const bool is_part = name[0] == '.';
+    struct uploads_tidying *t = data;
+    const int64_t age_sec = (int64_t)(time(NULL) - st->st_mtime);
+    _cleanup_close_ int fd = -1;
 
-    if (fd < 0 || (!is_part && st->st_mtime > *(const time_t *)data - UPLOADS_AGE_SEC))
+    if (name[0] != '.' && age_sec < UPLOADS_AGE_SEC) {
+        t->next_sec = MIN(t->next_sec, (uint64_t)MIN(UPLOADS_AGE_SEC - age_sec, UPLOADS_AGE_SEC));
         return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    }
+    fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
         unlinkat(dir, name, 0);
 }
 
-void uploads_tidy(const char *dir)
+static void tidy_on_thread(struct job *job)
 {
-    time_t now = time(NULL);
+    struct uploads_tidying *t = (struct uploads_tidying *)job;
 
-    uploads_walk(dir, upload_expire, &now);
+    t->next_sec = UINT64_MAX;
+    uploads_walk(t->service->dir, upload_expire, t);
+}
+
+static void tidy_ended(struct job *job)
+{
+    struct uploads_tidying *t = (struct uploads_tidying *)job;
+
+    t->runs = false;
+    if (t->next_sec != UINT64_MAX)
+        loop_timer_set(service_loop(t->service->service), &t->timer, t->next_sec * 1000000);
+}
+
+static void tidy_on_timer(struct loop_timer *timer)
+{
+    uploads_tidy(timer->data);
+}
+
+void uploads_tidy(struct store_service *s)
+{
+    struct uploads_tidying *t = &s->tidying;
+
+    if (t->runs)
+        return;
+    t->job = (struct job){.run = tidy_on_thread, .done = tidy_ended};
+    t->service = s;
+    t->timer = (struct loop_timer){.fire = tidy_on_timer, .data = s};
+    t->runs = true;
+    jobs_queue(s->jobs, &s->uploading, &t->job);
 }
 
 /* Adds up complete files; running uploads count with what they promised. */
@@ -257,6 +293,8 @@ static void upload_step_ended(struct job *job)
     if (r && u->result == 0 && !u->path) {
         log_info("sha256:%s was uploaded", u->digest);
         u->service->stats.n_uploaded++;
+        if (!loop_timer_is_set(&u->service->tidying.timer))
+            uploads_tidy(u->service);
         upload_free(u);
         http_respond(r->http, 201, NULL, "", 0);
     } else if (r && u->result < 0) {
@@ -374,8 +412,6 @@ void store_upload_begin(struct store_request *r)
         refuse_digest(r);
         return;
     }
-    if (r->service->n_uploads == 0)
-        uploads_tidy(r->service->dir);
     there = uploads_find(r->service->dir, digest);
     if (there)
         http_respond(r->http, 200, NULL, "", 0);

@@ -315,13 +315,30 @@ def test_the_uploads_together_have_a_limit(hub, certificate):
         status, answer = upload(stores, "sha256:" + digest_of(data[1] + data[2]), [data[1], data[2]])
         assert status == 507 and "store.max_uploads" in answer
         stores.wait(lambda: len(uploads(stores)) == 1)
-        # A file of yesterday gives way.
+        # A file of yesterday gives way when the service starts.
         old = time.time() - 25 * 3600
         os.utime(os.path.join(stores.path, ".uploads/sha256-" + digest_of(data[0])), (old, old))
+        stores.store.kill()
+        stores.store.wait_gone()
+        head(stores, "sha256:" + DIGEST)
+        stores.wait(lambda: not uploads(stores))
         assert upload(stores, "sha256:" + digest_of(data[2]), [data[2]])[0] == 201
         assert uploads(stores) == ["sha256-" + digest_of(data[2])]
     finally:
         stores.close()
+
+
+def test_a_running_service_removes_a_file_that_is_a_day_old(stores):
+    path = os.path.join(stores.path, ".uploads/sha256-" + "0" * 64)
+    os.mkdir(os.path.dirname(path))
+    for name, left in (("0", 6 * SLOW), ("1", 3600)):
+        path = path[:-64] + name * 64
+        open(path, "w").close()
+        made = time.time() - 24 * 3600 + left
+        os.utime(path, (made, made))
+    assert head(stores, "sha256:" + "0" * 64) == 200  # starts the service
+    stores.wait(lambda: uploads(stores) == ["sha256-" + "1" * 64])
+    assert stores.store.starts == 1
 
 
 def test_a_client_that_leaves_leaves_nothing(stores):
