@@ -177,6 +177,9 @@ static void change_ended(struct job *job)
     s->n_changes--;
     if (!c->tidies)
         change_note(c);
+    /* Uploaded files have become files of the model. */
+    if (c->creation)
+        uploads_tidy(s);
     if (c->request) {
         c->request->change = NULL;
         if (c->result < 0)

@@ -101,7 +101,7 @@ static int store_run(struct store_service *s, const struct options *options)
     r = store_open(s, options, &err);
     if (r == 0) {
         changes_tidy(s);
-        uploads_tidy(s);
+        uploads_init(s);
         r = service_run(s->service);
     }
     if (r < 0)

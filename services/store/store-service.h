@@ -28,13 +28,21 @@ struct store_upload;
 struct store_request;
 struct store_route;
 
-/* The removal of old uploaded files. */
+/* Complete uploaded files. */
+struct uploads_sum {
+    uint64_t bytes; /* each file counts with UPLOAD_LEAST bytes at least (uploads.c) */
+    unsigned n;
+};
+
+/* The removal of old uploaded files, which also counts those that stay. */
 struct uploads_tidying {
     struct job job; /* the first member */
     struct store_service *service;
     struct loop_timer timer; /* set while there are files */
-    bool runs;               /* the thread has the member below */
+    bool again;              /* files were removed since it was queued */
+    bool runs;               /* the thread has the members below */
     uint64_t next_sec;       /* the time until the next file is old; UINT64_MAX: there is none */
+    struct uploads_sum sum;
 };
 
 struct store_service {
@@ -48,6 +56,7 @@ struct store_service {
     struct pull *pulls; /* that wait or run */
     unsigned n_pulls, n_changes, n_uploads;
     uint64_t promised; /* bytes that running uploads will have */
+    struct uploads_sum uploaded;
     struct uploads_tidying tidying;
     struct loop_timer
         tick; /* tells the clients of pulls what happened; set while there are pulls */
@@ -120,8 +129,10 @@ void uploads_take(struct store_request *r, const char *data, size_t len);
 void store_upload(struct store_request *r);
 /* The client has left: the file is removed. */
 void uploads_leave(struct store_request *r);
+/* Counts the uploaded files, before the first request, and then calls uploads_tidy(). */
+void uploads_init(struct store_service *s);
 /* Removes, on a thread, uploaded files that are older than a day, and those of processes that were
- * killed. Does so again when the next file is a day old. */
+ * killed, and counts the others. Does so again when the next file is a day old. */
 void uploads_tidy(struct store_service *s);
 /* Returns the path of the file with this digest, an uploaded one or a blob, which the caller frees;
  * NULL: there is none, or no memory. */

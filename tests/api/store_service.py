@@ -19,7 +19,7 @@ WEIGHTS = (ROOT / "packaging/guide/sconce-guide.gguf").read_bytes()
 class Stores:
     """Runs the gateway, the store service and the activator of sconce-fetch on private sockets."""
 
-    def __init__(self, hub, certificate, store="", pull="", directories=()):
+    def __init__(self, hub, certificate, store="", pull="", directories=(), gateway=""):
         self.dir = tempfile.mkdtemp(prefix="sconce-")
         self.path = os.path.join(self.dir, "models")
         os.mkdir(self.path)
@@ -27,10 +27,10 @@ class Stores:
         config = os.path.join(self.dir, "sconce.yaml")
         with open(config, "w") as f:
             f.write("models:\n  directories: [%s]\ngateway:\n  api_keys:\n"
-                    "    - {key: %s, rights: [infer, observe]}\n    - {key: %s, rights: [manage]}\n"
+                    "    - {key: %s, rights: [infer, observe]}\n    - {key: %s, rights: [manage]}\n%s"
                     "store:\n  idle_timeout: 60s\n%s"
                     "pull:\n  mirror: %s\n  ollama_mirror: %s\n  certificates: %s\n%s"
-                    % (", ".join([self.path, *directories]), ASKS, CHANGES, store, hub.url, hub.url, certificate, pull))
+                    % (", ".join([self.path, *directories]), ASKS, CHANGES, gateway, store, hub.url, hub.url, certificate, pull))
         env = {"XDG_RUNTIME_DIR": self.dir, "HOME": self.dir, "HF_TOKEN": ""}
         self.sock = os.path.join(self.dir, "store.sock")
         fetch_sock = os.path.join(self.dir, "fetch.sock")

@@ -4,6 +4,7 @@ client."""
 import hashlib
 import json
 import os
+import select
 import socket
 import subprocess
 import threading
@@ -324,6 +325,60 @@ def test_the_uploads_together_have_a_limit(hub, certificate):
         stores.wait(lambda: not uploads(stores))
         assert upload(stores, "sha256:" + digest_of(data[2]), [data[2]])[0] == 201
         assert uploads(stores) == ["sha256-" + digest_of(data[2])]
+    finally:
+        stores.close()
+
+
+def test_small_uploads_count_with_four_kibibytes(hub, certificate):
+    stores = Stores(hub, certificate[0], store="  max_uploads: 40KiB\n")
+    try:
+        statuses = [upload(stores, "sha256:" + digest_of(b"%d" % i), [b"%d" % i])[0] for i in range(11)]
+        assert statuses == [201] * 10 + [507]
+    finally:
+        stores.close()
+
+
+def test_uploaded_files_have_a_largest_number(stores):
+    path = os.path.join(stores.path, ".uploads/sha256-%064x")
+    os.mkdir(os.path.dirname(path))
+    for i in range(4096):
+        open(path % i, "w").close()
+    status, answer = upload(stores, "sha256:" + digest_of(b"x"), [b"x"])
+    assert status == 507 and "at most 4096 uploaded files" in answer
+    # An empty file of yesterday gives way.
+    os.utime(path % 0, (0, 0))
+    stores.store.kill()
+    stores.store.wait_gone()
+    assert upload(stores, "sha256:" + digest_of(b"x"), [b"x"])[0] == 201
+
+
+def test_a_model_frees_the_limit_for_the_next_upload(hub, certificate, weights):
+    stores = Stores(hub, certificate[0], store="  max_uploads: %d\n" % (len(WEIGHTS) + 8000))
+    try:
+        client = client_of(stores)
+        data = [WEIGHTS + b"%d" % i for i in range(4)]
+        for i in range(4):
+            weights.write_bytes(data[i])
+            digest = client.create_blob(weights)
+            status, answer = upload(stores, "sha256:" + digest_of(data[i - 1] + b"x"), [data[i - 1], b"x"])
+            assert status == 507, answer
+            assert client.create("m%d" % i, files={"w.gguf": digest}).status == "success"
+    finally:
+        stores.close()
+
+
+def test_a_client_that_sends_too_slowly_loses_its_turn(hub, certificate):
+    stores = Stores(hub, certificate[0], gateway="  body_timeout: 2s\n")
+    try:
+        for head in ("Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n"):
+            with connect(stores, "sha256:" + DIGEST, head) as s:
+                end = time.monotonic() + 15 * SLOW
+                while time.monotonic() < end and not select.select([s], [], [], 0.2)[0]:
+                    s.sendall(b"x" if head.startswith("C") else b"1\r\nx\r\n")
+                assert time.monotonic() < end
+                status, answer = read_answer(s)
+            assert status == 408 and "bytes in a second" in answer
+        stores.wait(lambda: not uploads(stores))
     finally:
         stores.close()
 
