@@ -46,6 +46,10 @@ static void store_status(void *data, char *text, size_t size)
 
     if (s->n_pulls)
         snprintf(text, size, "Pulling models: %u", s->n_pulls);
+    else if (s->n_uploads)
+        snprintf(text, size, "Receiving files of models: %u", s->n_uploads);
+    else if (s->n_changes)
+        snprintf(text, size, "Changing models: %u", s->n_changes);
     else
         snprintf(text, size, "Ready");
 }
