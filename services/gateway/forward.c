@@ -44,11 +44,11 @@ static void forward_copy(char *out, size_t size, struct http_text value)
 }
 
 /* Records whether the answer says that another service has the model (common/wire/elsewhere.h). A
- * request is sent to another service only once. */
+ * request is sent to another service only once, and not at all if its body is not kept. */
 static void forward_look_elsewhere(struct gw_request *r, int status,
                                    const struct http_header *headers, size_t n_headers)
 {
-    if (r->answered || r->was_elsewhere || status != ELSEWHERE_STATUS)
+    if (r->answered || r->was_elsewhere || status != ELSEWHERE_STATUS || gw_streams_body(r))
         return;
     for (size_t i = 0; i < n_headers; i++)
         for (unsigned k = 0; k < N_BACKENDS; k++)
@@ -70,9 +70,10 @@ static void forward_head(void *user, int status, const struct http_header *heade
     gw_liveness_leave(r);
     forward_look_elsewhere(r, status, headers, n_headers);
     /* A call is not retried after the head of an answer arrived, so the body of the request is no
-     * longer needed. If the request is sent to another service, that service still needs the
-     * body. */
-    if (!r->answered && !r->is_elsewhere)
+     * longer needed. If the request is sent to another service, that service still needs the body.
+     * The rest of a streamed body may still arrive; without its length, these bytes would be taken
+     * for the next request. */
+    if (!r->answered && !r->is_elsewhere && !gw_streams_body(r))
         http_request_drop_body(r->http);
     r->status = status;
     if (r->is_elsewhere)

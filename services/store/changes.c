@@ -125,8 +125,6 @@ static int change_run(const struct store_change *c, struct inf_err *reterr)
     if (c->creation)
         return creation_run(c->creation, c->service->config, c->service->dir, &c->service->verified,
                             reterr);
-    if (c->tidies)
-        uploads_tidy(c->service->dir);
     /* A store that nobody changes gets no file with a lock. */
     if (c->tidies && !store_has_removed(c->service->dir) && !creation_has_left(c->service->dir))
         return 0;
@@ -243,6 +241,9 @@ static void change_ended(struct job *job)
         creation_unlist(c);
     if (!c->tidies)
         change_note(c);
+    /* Uploaded files have become files of the model. */
+    if (c->creation)
+        uploads_tidy(s);
     if (c->request) {
         c->request->change = NULL;
         if (c->result < 0 && !c->request->begun)

@@ -46,6 +46,10 @@ static void store_status(void *data, char *text, size_t size)
 
     if (s->n_pulls)
         snprintf(text, size, "Pulling models: %u", s->n_pulls);
+    else if (s->n_uploads)
+        snprintf(text, size, "Receiving files of models: %u", s->n_uploads);
+    else if (s->n_changes)
+        snprintf(text, size, "Changing models: %u", s->n_changes);
     else
         snprintf(text, size, "Ready");
 }
@@ -103,6 +107,7 @@ static int store_run(struct store_service *s, const struct options *options)
     r = store_open(s, options, &err);
     if (r == 0) {
         changes_tidy(s);
+        uploads_init(s);
         r = service_run(s->service);
     }
     if (r < 0)
@@ -113,6 +118,7 @@ static int store_run(struct store_service *s, const struct options *options)
         http_server_close(service_server(s->service));
         loop_timer_stop(service_loop(s->service), &s->tick);
         loop_timer_stop(service_loop(s->service), &s->creations_tick);
+        loop_timer_stop(service_loop(s->service), &s->tidying.timer);
     }
     s->service = service_free(s->service);
     verified_done(&s->verified);

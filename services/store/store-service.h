@@ -32,6 +32,23 @@ struct store_route;
 /* The size of a buffer for the name of a model in bytes. */
 #define STORE_NAME_SIZE 300
 
+/* Complete uploaded files. */
+struct uploads_sum {
+    uint64_t bytes; /* each file counts with UPLOAD_LEAST bytes at least (uploads.c) */
+    unsigned n;
+};
+
+/* The removal of old uploaded files, which also counts those that stay. */
+struct uploads_tidying {
+    struct job job; /* the first member */
+    struct store_service *service;
+    struct loop_timer timer; /* set while there are files */
+    bool again;              /* files were removed since it was queued */
+    bool runs;               /* the thread has the members below */
+    uint64_t next_sec;       /* the time until the next file is old; UINT64_MAX: there is none */
+    struct uploads_sum sum;
+};
+
 struct store_service {
     const struct config *config;
     struct service *service;
@@ -44,9 +61,11 @@ struct store_service {
     unsigned n_pulls, n_changes, n_uploads;
     uint64_t promised; /* bytes that running uploads will have */
     struct verified verified;
-    struct store_change *creations;   /* that wait or run */
+    struct store_change *creations;   /* creations that wait or run */
     struct loop_timer creations_tick; /* tells their clients that they go on; set while there are
                                          some */
+    struct uploads_sum uploaded;
+    struct uploads_tidying tidying;
     struct loop_timer
         tick; /* tells the clients of pulls what happened; set while there are pulls */
     struct {
@@ -126,8 +145,11 @@ void uploads_take(struct store_request *r, const char *data, size_t len);
 void store_upload(struct store_request *r);
 /* The client has left: the file is removed. */
 void uploads_leave(struct store_request *r);
-/* Removes uploaded files that are older than a day, and those of processes that were killed. */
-void uploads_tidy(const char *dir);
+/* Counts the uploaded files, before the first request, and then calls uploads_tidy(). */
+void uploads_init(struct store_service *s);
+/* Removes, on a thread, uploaded files that are older than a day, and those of processes that were
+ * killed, and counts the others. Does so again when the next file is a day old. */
+void uploads_tidy(struct store_service *s);
 /* Returns the path of the file with this digest, an uploaded one or a blob, which the caller frees;
  * NULL: there is none, or no memory. */
 char *uploads_find(const char *dir, const char *digest);

@@ -5,8 +5,13 @@
  * The body of an upload may be larger than the memory. It is passed on as it arrives: the loop
  * fills a buffer, pauses the body, and a thread appends the buffer to a file and to its digest. A
  * file gets its name sha256-DIGEST in the directory .uploads of the store only if it has this
- * digest. It stays until a model is made of it (create.c), and for at most a day. All uploaded
- * files together have at most store.max_uploads bytes.
+ * digest. It stays until a model is made of it (creation.c), or until it is a day old and the
+ * service runs. All uploaded files together have at most store.max_uploads bytes, and there are at
+ * most UPLOADS_FILES. A client must send its file with a least mean speed, so that a few clients
+ * cannot keep all others from uploading.
+ *
+ * Old files are removed on the lane of the uploads, so that no upload is about to lock its new file
+ * then.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +29,7 @@
 #include "common/service/log.h"
 #include "common/service/service.h"
 #include "common/store/store.h"
+#include "core/clock.h"
 #include "core/err.h"
 #include "core/file.h"
 #include "core/sha256.h"
@@ -36,12 +42,17 @@
 
 enum {
     UPLOADS_MAX = 4,         /* at the same time */
+    UPLOADS_FILES = 4096,    /* that no model uses yet */
+    UPLOAD_LEAST = 4096,     /* bytes with which a smaller file counts, about what it takes of the
+                                disk */
+    UPLOAD_SPEED = 16 << 10, /* bytes that a client must send in a second, on average */
     UPLOAD_BUFFER = 1 << 20, /* in bytes */
-    UPLOAD_ENOUGH = 1 << 19, /* bytes with which a thread begins; what still arrives after a pause
-                                fits behind them */
+    UPLOAD_ENOUGH = 1 << 19, /* bytes with which a thread begins; bytes that still arrive after a
+                                pause fit after them */
 };
 
-/* What an upload of unknown size reserves at once of the limit of all uploads, in bytes. */
+/* An upload of unknown size reserves this many bytes of the limit of all uploads at a time, or the
+ * rest of the limit. */
 #define UPLOADS_STEP ((uint64_t)16 << 20)
 
 struct store_upload {
@@ -52,15 +63,18 @@ struct store_upload {
     char *path; /* of the file without its digest; NULL: there is none */
     int fd;
     struct sha256 hash;
-    uint64_t size;     /* bytes that are in the file and in the buffer */
-    uint64_t promised; /* bytes that count against the limit of all uploads */
-    bool at_end;       /* the body is complete */
-    char *buffer;      /* [UPLOAD_BUFFER] what has arrived */
-    size_t n;          /* bytes in the buffer */
-    bool runs;         /* the thread has the members below */
-    char *part;        /* [UPLOAD_BUFFER] what is appended to the file */
+    uint64_t size;        /* bytes that are in the file and in the buffer */
+    uint64_t promised;    /* bytes that count against the limit of all uploads */
+    uint64_t waited_usec; /* how long the thread had nothing to do for this upload */
+    uint64_t idle_usec;   /* since when it has nothing to do; if it runs, this has no meaning */
+    bool at_end;          /* the body is complete */
+    char *buffer;         /* [UPLOAD_BUFFER] what has arrived */
+    size_t n;             /* bytes in the buffer */
+    bool runs;            /* the thread has the members below */
+    char *part;           /* [UPLOAD_BUFFER] what is appended to the file */
     size_t n_part;
     bool is_last;
+    bool replaces; /* another upload of the same file was complete earlier */
     int result;
     struct inf_err err;
 };
@@ -84,31 +98,95 @@ static void uploads_walk(const char *dir,
         closedir(d);
 }
 
-/* Removes a file that is old, or whose upload has not ended and whose process has. */
+/* Returns whether a file is complete and not old. */
+static bool upload_stays(const char *name, const struct stat *st)
+{
+    return name[0] != '.' && time(NULL) - st->st_mtime < UPLOADS_AGE_SEC;
+}
+
+/* Adds a file that stays to the struct uploads_sum @data; running uploads count with what they
+ * promised. */
+static void upload_count(int dir, const char *name, const struct stat *st, void *data)
+{
+    struct uploads_sum *sum = data;
+
+    (void)dir;
+    if (!upload_stays(name, st))
+        return;
+    sum->bytes += MAX((uint64_t)st->st_size, UPLOAD_LEAST);
+    sum->n++;
+}
+
+/* Counts the files that stay. */
+static void uploads_count(struct store_service *s)
+{
+    s->uploaded = (struct uploads_sum){};
+    uploads_walk(s->dir, upload_count, &s->uploaded);
+}
+
+/* Removes a file that is old, or whose upload has not ended and whose process has. @data is the
+ * struct uploads_tidying. */
 static void upload_expire(int dir, const char *name, const struct stat *st, void *data)
 {
-    _cleanup_close_ int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    const bool is_part = name[0] == '.';
+    struct uploads_tidying *t = data;
+    _cleanup_close_ int fd = -1;
 
-    if (fd < 0 || (!is_part && st->st_mtime > *(const time_t *)data - UPLOADS_AGE_SEC))
+    if (upload_stays(name, st)) {
+        const int64_t left_sec = (int64_t)(st->st_mtime - time(NULL)) + UPLOADS_AGE_SEC;
+
+        t->next_sec = MIN(t->next_sec, (uint64_t)MAX(MIN(left_sec, UPLOADS_AGE_SEC), 1));
+        upload_count(dir, name, st, &t->sum);
         return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    }
+    fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
         unlinkat(dir, name, 0);
 }
 
-void uploads_tidy(const char *dir)
+static void tidy_on_thread(struct job *job)
 {
-    time_t now = time(NULL);
+    struct uploads_tidying *t = (struct uploads_tidying *)job;
 
-    uploads_walk(dir, upload_expire, &now);
+    t->next_sec = UINT64_MAX;
+    t->sum = (struct uploads_sum){};
+    uploads_walk(t->service->dir, upload_expire, t);
 }
 
-/* Adds up complete files; running uploads count with what they promised. */
-static void upload_count(int dir, const char *name, const struct stat *st, void *data)
+static void tidy_ended(struct job *job)
 {
-    (void)dir;
-    if (name[0] != '.')
-        *(uint64_t *)data += (uint64_t)st->st_size;
+    struct uploads_tidying *t = (struct uploads_tidying *)job;
+
+    t->runs = false;
+    t->service->uploaded = t->sum;
+    if (t->again)
+        uploads_tidy(t->service);
+    else if (t->next_sec != UINT64_MAX)
+        loop_timer_set(service_loop(t->service->service), &t->timer, t->next_sec * 1000000);
+}
+
+static void tidy_on_timer(struct loop_timer *timer)
+{
+    uploads_tidy(timer->data);
+}
+
+void uploads_init(struct store_service *s)
+{
+    s->tidying.job = (struct job){.run = tidy_on_thread, .done = tidy_ended};
+    s->tidying.timer = (struct loop_timer){.fire = tidy_on_timer, .data = s};
+    s->tidying.service = s;
+    uploads_count(s);
+    uploads_tidy(s);
+}
+
+void uploads_tidy(struct store_service *s)
+{
+    struct uploads_tidying *t = &s->tidying;
+
+    t->again = t->runs;
+    if (t->runs)
+        return;
+    t->runs = true;
+    jobs_queue(s->jobs, &s->uploading, &t->job);
 }
 
 char *uploads_find(const char *dir, const char *digest)
@@ -180,6 +258,7 @@ static int upload_finish(struct store_upload *u, struct inf_err *reterr)
     if (strcmp(text, u->digest) != 0)
         return err_set(reterr, EINVAL, "the body has the digest sha256:%s, not sha256:%s", text,
                        u->digest);
+    u->replaces = path_exists(path);
     if (fchmod(u->fd, 0644) < 0 || fsync(u->fd) < 0 || rename(u->path, path) < 0)
         return err_set(reterr, errno, "%s: %s", path, strerror(errno));
     if (fstat(u->fd, &st) == 0)
@@ -232,8 +311,22 @@ static void upload_run(struct store_upload *u)
     u->buffer = swap;
     u->n = 0;
     u->is_last = u->at_end;
+    u->waited_usec += clock_usec() - u->idle_usec;
     u->runs = true;
     jobs_queue(u->service->jobs, &u->service->uploading, &u->job);
+}
+
+/* Notes that the file is complete. */
+static void upload_note(const struct store_upload *u)
+{
+    struct store_service *s = u->service;
+
+    if (!u->replaces) {
+        s->uploaded.bytes += MAX(u->size, UPLOAD_LEAST);
+        s->uploaded.n++;
+    }
+    if (!loop_timer_is_set(&s->tidying.timer))
+        uploads_tidy(s);
 }
 
 static void upload_step_ended(struct job *job)
@@ -242,6 +335,9 @@ static void upload_step_ended(struct job *job)
     struct store_request *r = u->request;
 
     u->runs = false;
+    u->idle_usec = clock_usec();
+    if (u->is_last && u->result == 0)
+        upload_note(u);
     if (r && u->result == 0 && !u->path) {
         log_info("sha256:%s was uploaded", u->digest);
         u->service->stats.n_uploaded++;
@@ -305,29 +401,34 @@ void store_blob_find(struct store_request *r)
         api_error_send(r->http, 404, "blob_not_found", NULL, 0, "There is no such file.");
 }
 
-/* Returns whether an upload of @more bytes, beside those that run, keeps the limit. */
-static bool limit_allows(const struct store_service *s, uint64_t more)
+/* Returns how many bytes uploads may have beside those that are complete, and those that running
+ * ones have promised. */
+static uint64_t limit_left(const struct store_service *s)
 {
-    uint64_t there = 0;
+    const uint64_t max = s->config->store.max_uploads;
 
-    uploads_walk(s->dir, upload_count, &there);
-    return more <= s->config->store.max_uploads &&
-           there + s->promised <= s->config->store.max_uploads - more;
+    return max - MIN(max, s->uploaded.bytes + s->promised);
+}
+
+/* Returns whether the limits allow no upload of @least bytes. */
+static bool limit_is_reached(const struct store_service *s, uint64_t least)
+{
+    return least > limit_left(s) || s->uploaded.n + s->n_uploads >= UPLOADS_FILES;
 }
 
 static void refuse_limit(struct store_request *r)
 {
     api_error_send(r->http, 507, "too_many_uploads", NULL, 0,
-                   "Uploaded files that no model uses yet may have at most %llu bytes together "
-                   "(store.max_uploads); they are removed after a day.",
-                   (unsigned long long)r->service->config->store.max_uploads);
+                   "There may be at most %d uploaded files that no model uses yet, and %llu bytes "
+                   "of them together (store.max_uploads); they are removed after a day.",
+                   UPLOADS_FILES, (unsigned long long)r->service->config->store.max_uploads);
 }
 
-static struct store_upload *upload_new(struct store_request *r, const char *digest)
+/* Makes an upload of at least @least bytes. */
+static struct store_upload *upload_new(struct store_request *r, const char *digest, uint64_t least)
 {
     struct store_service *s = r->service;
     struct store_upload *u = NEW(struct store_upload, 1);
-    const uint64_t length = http_request_length(r->http);
 
     if (!u)
         return NULL;
@@ -343,7 +444,8 @@ static struct store_upload *upload_new(struct store_request *r, const char *dige
     u->service = s;
     u->request = r;
     u->fd = -1;
-    u->promised = length == UINT64_MAX ? 0 : length;
+    u->promised = least;
+    u->idle_usec = clock_usec();
     snprintf(u->digest, sizeof(u->digest), "%s", digest);
     sha256_init(&u->hash);
     s->n_uploads++;
@@ -354,7 +456,9 @@ static struct store_upload *upload_new(struct store_request *r, const char *dige
 
 void store_upload_begin(struct store_request *r)
 {
+    struct store_service *s = r->service;
     const uint64_t length = http_request_length(r->http);
+    const uint64_t least = MAX(length == UINT64_MAX ? 0 : length, UPLOAD_LEAST);
     char digest[STORE_DIGEST + 1];
     _cleanup_free_ char *there = NULL;
 
@@ -362,20 +466,47 @@ void store_upload_begin(struct store_request *r)
         refuse_digest(r);
         return;
     }
-    if (r->service->n_uploads == 0)
-        uploads_tidy(r->service->dir);
-    there = uploads_find(r->service->dir, digest);
+    /* Models may have got the files, and the thread may still be writing for another client. */
+    if (s->tidying.runs && limit_is_reached(s, least))
+        uploads_count(s);
+    there = uploads_find(s->dir, digest);
     if (there)
         http_respond(r->http, 200, NULL, "", 0);
-    else if (r->service->n_uploads == UPLOADS_MAX)
+    else if (s->n_uploads == UPLOADS_MAX)
         api_error_send(r->http, 503, "too_many_uploads", NULL, 5,
                        "%d files are being uploaded already; try again later.", UPLOADS_MAX);
-    else if (!limit_allows(r->service, length == UINT64_MAX ? 0 : length))
+    else if (limit_is_reached(s, least))
         refuse_limit(r);
-    else if (!upload_new(r, digest))
+    else if (!upload_new(r, digest, least))
         api_error_send(r->http, 503, "out_of_memory", NULL, 1, "Out of memory.");
     else
         http_request_stream_body(r->http);
+}
+
+/* Returns whether the client has sent less than it must. It has some time to begin, and the time of
+ * the thread does not count. */
+static bool upload_is_slow(const struct store_upload *u)
+{
+    const uint64_t waited = u->waited_usec + (u->runs ? 0 : clock_usec() - u->idle_usec);
+
+    return waited >
+           u->service->config->gateway.body_timeout_usec + u->size / UPLOAD_SPEED * 1000000;
+}
+
+/* Makes what the upload has promised at least its size. False: the limit does not allow it. */
+static bool upload_reserve(struct store_upload *u)
+{
+    const uint64_t left = limit_left(u->service);
+    uint64_t more;
+
+    if (u->size <= u->promised)
+        return true;
+    more = MAX(u->size - u->promised, MIN(UPLOADS_STEP, left));
+    if (more > left)
+        return false;
+    u->service->promised += more;
+    u->promised += more;
+    return true;
 }
 
 void uploads_take(struct store_request *r, const char *data, size_t len)
@@ -386,19 +517,17 @@ void uploads_take(struct store_request *r, const char *data, size_t len)
     if (!u)
         return;
     u->size += len;
-    if (u->size > u->promised) {
-        const uint64_t more = MAX(u->size - u->promised, UPLOADS_STEP);
-
-        if (!limit_allows(r->service, more)) {
-            u->request = NULL;
-            r->upload = NULL;
-            if (!u->runs)
-                upload_free(u);
-            refuse_limit(r);
-            return;
-        }
-        r->service->promised += more;
-        u->promised += more;
+    if (upload_is_slow(u)) {
+        uploads_leave(r);
+        api_error_send(r->http, 408, "request_timeout", NULL, 0,
+                       "An upload must have at least %d bytes in a second, on average.",
+                       UPLOAD_SPEED);
+        return;
+    }
+    if (!upload_reserve(u)) {
+        uploads_leave(r);
+        refuse_limit(r);
+        return;
     }
     assert(u->n + len <= UPLOAD_BUFFER);
     memcpy(u->buffer + u->n, data, len);

@@ -21,7 +21,7 @@ class Stores:
     """Runs the gateway, the store service and the activator of sconce-fetch on private sockets, and
     the chat service if @chat says so. The keys ASKS, CHANGES and ALL have different rights."""
 
-    def __init__(self, hub, certificate, store="", pull="", directories=(), chat=False):
+    def __init__(self, hub, certificate, store="", pull="", directories=(), chat=False, gateway=""):
         self.dir = tempfile.mkdtemp(prefix="sconce-")
         self.path = os.path.join(self.dir, "models")
         os.mkdir(self.path)
@@ -30,11 +30,11 @@ class Stores:
         with open(config, "w") as f:
             f.write("models:\n  directories: [%s]\ngateway:\n  api_keys:\n"
                     "    - {key: %s, rights: [infer, observe]}\n    - {key: %s, rights: [manage]}\n"
-                    "    - {key: %s, rights: [infer, observe, manage]}\n"
+                    "    - {key: %s, rights: [infer, observe, manage]}\n%s"
                     "store:\n  idle_timeout: 60s\n%s"
                     "pull:\n  mirror: %s\n  ollama_mirror: %s\n  certificates: %s\n%s"
-                    % (", ".join([self.path, *directories]), ASKS, CHANGES, ALL, store, hub.url, hub.url, certificate,
-                       pull))
+                    % (", ".join([self.path, *directories]), ASKS, CHANGES, ALL, gateway, store, hub.url, hub.url,
+                       certificate, pull))
         env = {"XDG_RUNTIME_DIR": self.dir, "HOME": self.dir, "HF_TOKEN": ""}
         self.sock = os.path.join(self.dir, "store.sock")
         fetch_sock = os.path.join(self.dir, "fetch.sock")

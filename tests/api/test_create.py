@@ -4,14 +4,17 @@ client."""
 import hashlib
 import json
 import os
+import select
 import socket
 import subprocess
+import threading
 import time
 
 import ollama
 import pytest
 import yaml
 
+from activator import listen_unix
 from conftest import BUILD, ROOT, SLOW
 from store_service import ASKS, CHANGES, WEIGHTS, Stores
 
@@ -199,6 +202,44 @@ def test_a_wrong_digest_and_wrong_paths_are_refused(stores):
     assert status == 405 and uploads(stores) == []
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_bytes_of_an_upload_are_no_request(stores, chunked, elsewhere):
+    """The service answers in the middle of an upload, first with its head and later with its body. The
+    bytes that the client sends between them look like a request, but are a part of the upload."""
+    path = os.path.join(stores.dir, "early.sock")
+    stores.gateway.argv[stores.gateway.argv.index("--store-socket") + 1] = path
+    begun, ends = threading.Event(), threading.Event()
+
+    def answer(listener):
+        with listener, listener.accept()[0] as s:
+            data = b""
+            while not data.endswith(b"first"):
+                data += s.recv(65536).rstrip(b"\r\n")
+            s.sendall(b"HTTP/1.1 421 Misdirected Request\r\n%sContent-Length: 2\r\n\r\n" %
+                      (b"x-sconce-service: chat\r\n" if elsewhere else b""))
+            begun.set()
+            ends.wait(20 * SLOW)
+            s.sendall(b"{}")
+
+    thread = threading.Thread(target=answer, args=(listen_unix(path),))
+    thread.start()
+    length = "Transfer-Encoding: chunked\r\n" if chunked else "Content-Length: 1000000\r\n"
+    with connect(stores, "sha256:" + DIGEST, length) as s:
+        s.sendall(b"f4240\r\nfirst" if chunked else b"first")
+        assert begun.wait(20 * SLOW)
+        time.sleep(0.5 * SLOW)
+        s.sendall((b"0\r\n\r\n" if chunked else b"") + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.5 * SLOW)
+        ends.set()
+        data = b""
+        while part := s.recv(65536):
+            data += part
+    thread.join()
+    assert data.startswith(b"HTTP/1.1 421 ") and data.endswith(b"\r\n\r\n{}"), data
+    assert data.count(b"HTTP/1.1 ") == 1, data
+
+
 # --- limits ---
 
 def connect(stores, digest, head):
@@ -275,13 +316,84 @@ def test_the_uploads_together_have_a_limit(hub, certificate):
         status, answer = upload(stores, "sha256:" + digest_of(data[1] + data[2]), [data[1], data[2]])
         assert status == 507 and "store.max_uploads" in answer
         stores.wait(lambda: len(uploads(stores)) == 1)
-        # A file of yesterday gives way.
+        # A file of yesterday gives way when the service starts.
         old = time.time() - 25 * 3600
         os.utime(os.path.join(stores.path, ".uploads/sha256-" + digest_of(data[0])), (old, old))
+        stores.store.kill()
+        stores.store.wait_gone()
+        head(stores, "sha256:" + DIGEST)
+        stores.wait(lambda: not uploads(stores))
         assert upload(stores, "sha256:" + digest_of(data[2]), [data[2]])[0] == 201
         assert uploads(stores) == ["sha256-" + digest_of(data[2])]
     finally:
         stores.close()
+
+
+def test_small_uploads_count_with_four_kibibytes(hub, certificate):
+    stores = Stores(hub, certificate[0], store="  max_uploads: 40KiB\n")
+    try:
+        statuses = [upload(stores, "sha256:" + digest_of(b"%d" % i), [b"%d" % i])[0] for i in range(11)]
+        assert statuses == [201] * 10 + [507]
+    finally:
+        stores.close()
+
+
+def test_uploaded_files_have_a_largest_number(stores):
+    path = os.path.join(stores.path, ".uploads/sha256-%064x")
+    os.mkdir(os.path.dirname(path))
+    for i in range(4096):
+        open(path % i, "w").close()
+    status, answer = upload(stores, "sha256:" + digest_of(b"x"), [b"x"])
+    assert status == 507 and "at most 4096 uploaded files" in answer
+    # An empty file of yesterday gives way.
+    os.utime(path % 0, (0, 0))
+    stores.store.kill()
+    stores.store.wait_gone()
+    assert upload(stores, "sha256:" + digest_of(b"x"), [b"x"])[0] == 201
+
+
+def test_a_model_frees_the_limit_for_the_next_upload(hub, certificate, weights):
+    stores = Stores(hub, certificate[0], store="  max_uploads: %d\n" % (len(WEIGHTS) + 8000))
+    try:
+        client = client_of(stores)
+        data = [WEIGHTS + b"%d" % i for i in range(4)]
+        for i in range(4):
+            weights.write_bytes(data[i])
+            digest = client.create_blob(weights)
+            status, answer = upload(stores, "sha256:" + digest_of(data[i - 1] + b"x"), [data[i - 1], b"x"])
+            assert status == 507, answer
+            assert client.create("m%d" % i, files={"w.gguf": digest}).status == "success"
+    finally:
+        stores.close()
+
+
+def test_a_client_that_sends_too_slowly_loses_its_turn(hub, certificate):
+    stores = Stores(hub, certificate[0], gateway="  body_timeout: 2s\n")
+    try:
+        for head in ("Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n"):
+            with connect(stores, "sha256:" + DIGEST, head) as s:
+                end = time.monotonic() + 15 * SLOW
+                while time.monotonic() < end and not select.select([s], [], [], 0.2)[0]:
+                    s.sendall(b"x" if head.startswith("C") else b"1\r\nx\r\n")
+                assert time.monotonic() < end
+                status, answer = read_answer(s)
+            assert status == 408 and "bytes in a second" in answer
+        stores.wait(lambda: not uploads(stores))
+    finally:
+        stores.close()
+
+
+def test_a_running_service_removes_a_file_that_is_a_day_old(stores):
+    path = os.path.join(stores.path, ".uploads/sha256-" + "0" * 64)
+    os.mkdir(os.path.dirname(path))
+    for name, left in (("0", 6 * SLOW), ("1", 3600)):
+        path = path[:-64] + name * 64
+        open(path, "w").close()
+        made = time.time() - 24 * 3600 + left
+        os.utime(path, (made, made))
+    assert head(stores, "sha256:" + "0" * 64) == 200  # starts the service
+    stores.wait(lambda: uploads(stores) == ["sha256-" + "1" * 64])
+    assert stores.store.starts == 1
 
 
 def test_a_client_that_leaves_leaves_nothing(stores):

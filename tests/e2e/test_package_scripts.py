@@ -64,15 +64,29 @@ def test_an_upgrade_opens_new_sockets_only_if_sconce_runs(tmp_path, name):
 
 
 def owner_script(name):
-    """Returns the command of a package's script that changes owners in the store."""
+    """Returns the part of a package's script that changes owners in the store, as it runs there: with -e on
+    Debian and Arch."""
     text = (ROOT / "packaging" / name).read_text().replace("%{_sharedstatedir}", "/var/lib")
-    (line,) = [line for line in text.splitlines() if "-execdir chown" in line]
-    return line
+    found = re.search(r"^(if [^\n]*\n)? *find [^\n]*-execdir chown .*?(?=^ *systemctl|^%|^$)", text, re.M | re.S)
+    return ("" if "rpm" in name else "set -e\n") + found[0] + "\necho done\n"
+
+
+OWNER_SCRIPTS = ["debian/sconce.postinst", "rpm/sconce.spec.in", "arch/sconce.install.in"]
+
+
+def run_owner_script(name, store, path="/usr/bin:/bin"):
+    """Runs the part of the script on the store; returns what it writes to standard error."""
+    script = owner_script(name).replace("/var/lib/sconce/models", str(store))
+    done = subprocess.run(["sh", "-c", script.replace("sconce-store:sconce-store", "4321:4321"), "sh", "configure"],
+                          check=True, env={"PATH": path}, capture_output=True, text=True)
+    assert done.stdout == "done\n"
+    return done.stderr
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
-@pytest.mark.parametrize("name", ["debian/sconce.postinst", "rpm/sconce.spec.in", "arch/sconce.install.in"])
-def test_an_upgrade_gives_the_store_to_its_service(tmp_path, name):
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("name", OWNER_SCRIPTS)
+def test_an_upgrade_gives_the_store_to_its_service(tmp_path, name, linked):
     store, outside = tmp_path / "models", tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("")
@@ -82,13 +96,23 @@ def test_an_upgrade_gives_the_store_to_its_service(tmp_path, name):
     (store / "link").symlink_to(outside)
     (store / "mine").write_text("")
     os.chown(store / "mine", 1234, 1234)
-    command = owner_script(name).replace("/var/lib/sconce/models", str(store))
-    subprocess.run(["sh", "-c", command.replace("sconce-store:sconce-store", "4321:4321")], check=True,
-                   env={"PATH": "/usr/bin:/bin"})
+    (tmp_path / "elsewhere").symlink_to(store)
+    assert run_owner_script(name, tmp_path / "elsewhere" if linked else store) == ""
     owners = {path: path.lstat().st_uid for path in (store, *store.rglob("*"))}
     assert owners.pop(store / "mine") == 1234
     assert set(owners.values()) == {4321} and len(owners) == 12
     assert outside.stat().st_uid == 0 and (outside / "file").stat().st_uid == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+@pytest.mark.parametrize("name", OWNER_SCRIPTS)
+def test_an_upgrade_goes_on_if_an_owner_cannot_change(tmp_path, name):
+    store = tmp_path / "models"
+    store.mkdir()
+    (tmp_path / "chown").write_text("#!/bin/sh\necho chown: no >&2\nexit 1\n")
+    (tmp_path / "chown").chmod(0o755)
+    told = run_owner_script(name, store, f"{tmp_path}:/usr/bin:/bin")
+    assert "chown: no" in told and f"not all files below {store} could be given to sconce-store" in told
 
 
 def test_the_target_wants_the_socket_of_each_service():

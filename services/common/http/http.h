@@ -133,7 +133,7 @@ struct http_text http_request_method(const struct http_request *request);
 struct http_text http_request_path(const struct http_request *request);  /* without the query */
 struct http_text http_request_query(const struct http_request *request); /* without '?' */
 struct http_text http_request_body(const struct http_request *request);
-/* Frees the body before the request is over. */
+/* Frees the body, which is complete, before the request is over. */
 void http_request_drop_body(struct http_request *request);
 /* Finds a header, ignoring case. False: absent. */
 bool http_request_header(const struct http_request *request, const char *name,

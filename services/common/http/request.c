@@ -275,6 +275,7 @@ struct http_text http_request_body(const struct http_request *request)
 
 void http_request_drop_body(struct http_request *request)
 {
+    assert(request->req);
     http_body_done(request);
 }
 
