@@ -205,8 +205,8 @@ def test_a_wrong_digest_and_wrong_paths_are_refused(stores):
 @pytest.mark.parametrize("elsewhere", [False, True])
 @pytest.mark.parametrize("chunked", [False, True])
 def test_bytes_of_an_upload_are_no_request(stores, chunked, elsewhere):
-    """The service answers in the middle of an upload, first with its head and later with its body. What the
-    client sends between them is a part of the upload, though it looks like the next request."""
+    """The service answers in the middle of an upload, first with its head and later with its body. The client
+    sends bytes between them, which are a part of the upload, though they look like the next request."""
     path = os.path.join(stores.dir, "early.sock")
     stores.gateway.argv[stores.gateway.argv.index("--store-socket") + 1] = path
     begun, ends = threading.Event(), threading.Event()
