@@ -59,7 +59,7 @@ int store_discard(const char *dir, const char *path, struct inf_err *reterr);
 /* Returns whether there is something that store_clean_removed() would remove. */
 bool store_has_removed(const char *dir);
 /* Removes what processes that were killed in store_discard() have left. The caller has the lock of
- * the store. What cannot be removed stays. */
+ * the store. Files that cannot be removed stay. */
 void store_clean_removed(const char *dir);
 /* Removes blobs that no model has. *ret_bytes gets their size. */
 int store_clean_blobs(const char *dir, uint64_t *ret_bytes, struct inf_err *reterr);
