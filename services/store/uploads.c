@@ -51,8 +51,8 @@ enum {
                                 fits behind them */
 };
 
-/* An upload of unknown size reserves these bytes at once of the limit of all uploads, if as many are
- * left. */
+/* An upload of unknown size reserves these bytes at once of the limit of all uploads, if as many
+ * are left. */
 #define UPLOADS_STEP ((uint64_t)16 << 20)
 
 struct store_upload {
