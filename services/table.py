@@ -17,7 +17,7 @@ import re
 import sys
 
 FILE = pathlib.Path(__file__).with_name("services.ini")
-OPTIONS = ("models", "device", "tcp-access")
+OPTIONS = ("models", "device", "tcp-access", "draft")
 SOCKETS = ("stream", "packets")
 # The package that is always installed.
 MAIN_PACKAGE = "sconce"

@@ -41,11 +41,9 @@ uint64_t setup_memory(struct backend *backend, const struct setup *setup)
     const struct backend_ops *ops = backend->ops;
     uint64_t budget = ops->memory ? ops->memory(backend) : UINT64_MAX;
 
-    if (budget == UINT64_MAX)
-        return budget;
-    if (setup->device_bytes > 0)
+    if (ops->memory && setup->device_bytes > 0)
         budget = MIN(budget, setup->device_bytes);
-    return budget - MIN(budget, setup->reserved_bytes);
+    return budget == UINT64_MAX ? budget : budget - MIN(budget, setup->reserved_bytes);
 }
 
 uint64_t setup_spare(void)

@@ -86,7 +86,8 @@ def test_requests_are_counted_by_model_and_key(suite):
     assert row["first_token_seconds_p95"] <= 1.26 * row["first_max_usec"] / 1e6
     mean = row["next_tokens"] / row["generate_usec"] * 1e6
     assert 0 < row["tokens_per_second_p50"] <= row["tokens_per_second_p95"]
-    assert row["tokens_per_second_p95"] > mean / 1.26
+    # The last bucket has all speeds above 0.05 × 1.25^62 tokens per second.
+    assert row["tokens_per_second_p95"] > min(mean, 0.05 * 1.25**62) / 1.26
     assert by["chat", "", "laptop"]["tokens_per_second_p50"] is None
     assert by["chat", "", "laptop"]["errors"] == 1
     assert by["gateway", "", ""]["errors"] == 1

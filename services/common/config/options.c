@@ -55,8 +55,9 @@ static void options_know_service(struct options_known *known, const struct servi
         options_know(known, "models", required_argument, 'm');
         options_know(known, "model", required_argument, OPTION_MODEL);
     }
-    if (row->options & SERVICE_OPTION_DEVICE) {
+    if (row->options & SERVICE_OPTION_DEVICE)
         options_know(known, "device", required_argument, OPTION_DEVICE);
+    if (row->options & SERVICE_OPTION_DRAFT) {
         options_know(known, "draft", required_argument, OPTION_DRAFT);
         options_know(known, "draft-kind", required_argument, OPTION_DRAFT_KIND);
     }
@@ -85,10 +86,10 @@ static void options_help(const struct service_row *row)
         printf("  --models DIR          look for models here first; may be given more than once\n"
                "  --model NAME          offer only this model\n");
     if (row->options & SERVICE_OPTION_DEVICE)
-        printf("  --device NAME         instead of %s.device of the configuration\n"
-               "  --draft NAME          instead of speculative.model\n"
-               "  --draft-kind KIND     instead of speculative.kind\n",
-               row->name);
+        printf("  --device NAME         instead of %s.device of the configuration\n", row->name);
+    if (row->options & SERVICE_OPTION_DRAFT)
+        printf("  --draft NAME          instead of speculative.model\n"
+               "  --draft-kind KIND     instead of speculative.kind\n");
     for (unsigned i = 0; i < N_SERVICES; i++) {
         if (service_row_connects(row, i))
             printf("  --%s-socket PATH%*swhere the %s service listens\n", service_rows[i].name,

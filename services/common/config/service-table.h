@@ -19,6 +19,7 @@ enum {
     SERVICE_OPTION_MODELS = 1,
     SERVICE_OPTION_DEVICE = 2,
     SERVICE_OPTION_TCP_ACCESS = 4,
+    SERVICE_OPTION_DRAFT = 8,
 };
 
 /* A path in a routes.h stands for itself (ROUTE_EXACT), or for all longer paths that begin with it
