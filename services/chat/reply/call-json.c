@@ -343,6 +343,7 @@ static enum step call_name_end(struct reply_parser *p)
 {
     static const char call_id[] = "[CALL_ID]";
     const enum match id = parser_match(p, p->pos, call_id);
+    const size_t begin = p->pos;
     enum match m;
     bool whole;
 
@@ -353,12 +354,14 @@ static enum step call_name_end(struct reply_parser *p)
             return STEP_MORE;
         p->pos += strlen(call_id) + n;
     }
-    if (!parser_skip_space(p))
-        return STEP_MORE;
-    m = parser_take(p, p->reply->format->marks.name_end);
+    m = parser_skip_space(p) ? parser_take(p, p->reply->format->marks.name_end) : MATCH_PART;
     if (m == MATCH_FULL)
         return call_to(p, CALL_NAMED_ARGUMENTS);
-    return m == MATCH_PART || id == MATCH_PART ? STEP_MORE : STEP_FAIL;
+    if (m != MATCH_PART && id != MATCH_PART)
+        return STEP_FAIL;
+    /* The id is read again with the next bytes, so that no second id is accepted after it. */
+    p->pos = begin;
+    return STEP_MORE;
 }
 
 /* Begins a call. Finds the tool's name in the name that the model wrote: Kimi writes
