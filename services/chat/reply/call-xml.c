@@ -152,10 +152,13 @@ static enum step xml_key(struct reply_parser *p)
     enum step s = xml_find(p, marks->key_end, &end);
     enum match m = MATCH_NO;
 
-    if (s != STEP_DONE)
-        return p->in.len - p->pos > XML_MAX_KEY ? xml_end_call(p) : STEP_MORE;
-    if (end - p->pos > XML_MAX_KEY)
+    /* The marker cannot begin before p->scanned. */
+    if (s != STEP_DONE && p->scanned - p->pos <= XML_MAX_KEY)
+        return STEP_MORE;
+    if (s != STEP_DONE || end - p->pos > XML_MAX_KEY) {
+        p->scanned = p->pos;
         return xml_end_call(p);
+    }
     at = end + strlen(marks->key_end);
     str_clear(&p->key);
     if (str_append(&p->key, p->in.data + p->pos, end - p->pos) < 0 || str_puts(&p->key, "") < 0)
