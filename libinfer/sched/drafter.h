@@ -33,7 +33,7 @@ struct seq_model {
     int32_t *ahead;   /* [DRAFT_MAX] */
 };
 
-/* What a step of the scheduler asks for one sequence. */
+/* The drafted tokens that a step of the scheduler requests for one sequence. */
 struct draft_job {
     struct seq *seq;
     uint32_t n_wanted; /* tokens to draft; at least 1 */
