@@ -24,7 +24,6 @@
 struct stream {
     int32_t *tokens; /* [n_generate] */
     uint32_t n;
-    bool prompted; /* the prompt has been computed */
 };
 
 struct draft_bench {
@@ -122,7 +121,6 @@ static int submit_stream(struct draft_bench *b, unsigned k, uint32_t i, const ch
     uint64_t id;
 
     stream->n = 0;
-    stream->prompted = false;
     if (inf_engine_submit(b->engines[k], &request, &id, &err) != 0)
         return cli_error("bench", "%s", err.text);
     return CLI_OK;
