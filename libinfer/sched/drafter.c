@@ -16,6 +16,7 @@
  */
 #include "sched/drafter.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -354,6 +355,8 @@ static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
     struct seq_model *m = &job->seq->draft.model;
     const uint32_t n_text = job->seq->n_tokens - m->n_kv;
     uint32_t n_room;
+
+    assert(m->n_ahead == 0 && m->table.n_tokens == m->n_kv && n_text > 0);
 
     job->n = 0;
     job->n_wanted = MIN(job->n_wanted, d->n_ctx - job->seq->n_tokens);

@@ -100,7 +100,9 @@ static void catch_up(struct sched *s, uint32_t n)
     drafter_catch_up(x->drafter, x->behind, n, n_rows);
 }
 
-/* Takes back the offers of sequences whose state is not ready. Returns whether there were any. */
+/* Takes back the offers of sequences whose state is not ready. Returns whether there were any. Then
+ * the offers of the model that were not chosen are taken back too: drafter_follow() has not been
+ * called for their sequences, so a second choice must not take them. */
 static bool drop_unready(struct sched *s, double gain)
 {
     struct speculation *x = s->speculation;
@@ -121,6 +123,9 @@ static bool drop_unready(struct sched *s, double gain)
         x->mixed[i] = x->offers[i];
         any = true;
     }
+    for (uint32_t i = 0; any && i < step->n_ready; i++)
+        if (x->mixed[i].by_model && x->n_mixed[i] == 0)
+            x->mixed[i] = x->offers[i];
     if (n_behind > 0)
         catch_up(s, n_behind);
     return any;
