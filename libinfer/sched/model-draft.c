@@ -100,9 +100,9 @@ static void catch_up(struct sched *s, uint32_t n)
     drafter_catch_up(x->drafter, x->behind, n, n_rows);
 }
 
-/* Takes back the offers of sequences whose state is not ready. Returns whether there were any. Then
- * the offers of the model that were not chosen are taken back too: drafter_follow() has not been
- * called for their sequences, so a second choice must not take them. */
+/* Takes back the offers of sequences whose state is not ready. Returns whether there were any, so
+ * that the drafts must be chosen again. The offers that were not chosen are taken back as well: the
+ * second choice must not take them, because drafter_follow() was not called for them. */
 static bool drop_unready(struct sched *s, double gain)
 {
     struct speculation *x = s->speculation;
@@ -111,21 +111,19 @@ static bool drop_unready(struct sched *s, double gain)
     bool any = false;
 
     for (uint32_t i = 0; i < step->n_ready; i++) {
-        uint32_t lag;
+        if (!x->mixed[i].by_model)
+            continue;
+        if (x->n_mixed[i] > 0) {
+            const uint32_t lag = drafter_follow(x->drafter, step->ready[i]);
 
-        if (!x->mixed[i].by_model || x->n_mixed[i] == 0)
-            continue;
-        lag = drafter_follow(x->drafter, step->ready[i]);
-        if (lag <= READY_ROWS)
-            continue;
-        if (lag < UINT32_MAX && is_worth(s, step->ready[i], lag, gain))
-            x->behind[n_behind++] = step->ready[i];
+            if (lag <= READY_ROWS)
+                continue;
+            if (lag < UINT32_MAX && is_worth(s, step->ready[i], lag, gain))
+                x->behind[n_behind++] = step->ready[i];
+            any = true;
+        }
         x->mixed[i] = x->offers[i];
-        any = true;
     }
-    for (uint32_t i = 0; any && i < step->n_ready; i++)
-        if (x->mixed[i].by_model && x->n_mixed[i] == 0)
-            x->mixed[i] = x->offers[i];
     if (n_behind > 0)
         catch_up(s, n_behind);
     return any;

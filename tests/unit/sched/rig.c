@@ -138,6 +138,7 @@ void rig_init(struct rig *rig, const struct rig_params *p)
     struct runner *runner;
     struct inf_err err;
 
+    rig->steady_pace = false;
     ASSERT_OK(null_new(&rig->backend));
     null.n_vocab = n_vocab;
     null_configure(rig->backend, &null);
@@ -251,10 +252,23 @@ void rig_collect(struct rig *rig, struct outcome *outcomes, uint32_t n)
     }
 }
 
+/* Replaces the measured times of steps. */
+static void set_pace(struct batch_pace *pace)
+{
+    pace->chunk = 0;
+    pace->row_usec = 1;
+    for (unsigned i = 0; i < ARRAY_SIZE(pace->classes); i++)
+        pace->classes[i] =
+            (struct batch_class){.n = BATCH_MEASURE, .usec = 40, .at = pace->n_steps};
+}
+
 bool rig_tick(struct rig *rig)
 {
-    const bool again = sched_tick(rig->sched);
+    bool again;
 
+    if (rig->steady_pace)
+        set_pace(&rig->sched->pace);
+    again = sched_tick(rig->sched);
     if (rig->sched->tier)
         for (uint32_t i = rng_u32(&rig->rng) % 4; i > 0; i--)
             tier_work(rig->sched->tier);

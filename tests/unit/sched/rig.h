@@ -56,6 +56,9 @@ struct rig {
     struct backend *backend; /* the scheduler's */
     struct sched *sched;
     struct rng rng; /* decides when the tier works, if it has no thread */
+    /* Set after rig_init(): a step takes as many rows of prompts as if all steps took equal times,
+     * so that the steps do not depend on the speed of the machine. */
+    bool steady_pace;
 };
 
 /* Struct choice holds the result of one choice. */

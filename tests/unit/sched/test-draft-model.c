@@ -45,10 +45,11 @@ static void run_plain(const struct rig_params *params, const struct inf_request 
     rig_done(&rig);
 }
 
-/* Runs @n requests with prompts of @n_prompt tokens at once, and compares their texts with those of
- * the same requests without drafts. Returns the statistics of the engine. */
-static struct inf_engine_stats run(const struct rig_params *params, uint32_t n, uint32_t n_prompt,
-                                   float temperature)
+/* Runs @n requests with prompts of @n_prompt tokens, each of which is submitted @n_ticks ticks
+ * after the one before, and compares their texts with those of the same requests without drafts.
+ * Returns the statistics of the engine. */
+static struct inf_engine_stats run_apart(const struct rig_params *params, uint32_t n,
+                                         uint32_t n_prompt, float temperature, uint32_t n_ticks)
 {
     static struct outcome fast[RIG_AT_ONCE], plain;
     static int32_t tokens[RIG_AT_ONCE][128];
@@ -57,6 +58,7 @@ static struct inf_engine_stats run(const struct rig_params *params, uint32_t n, 
     struct rig rig;
 
     rig_init(&rig, params);
+    rig.steady_pace = true;
     for (uint32_t i = 0; i < n; i++) {
         q[i] = family_prompt(tokens[i], n_prompt, 5, n_prompt / 2, i);
         q[i].max_tokens = 60;
@@ -67,7 +69,8 @@ static struct inf_engine_stats run(const struct rig_params *params, uint32_t n, 
         q[i].user = &fast[i];
         fast[i] = (struct outcome){.n_choices = 1};
         fast[i].id = rig_submit(&rig, &q[i]);
-        rig_tick(&rig);
+        for (uint32_t k = 0; k < n_ticks; k++)
+            rig_tick(&rig);
         rig_collect(&rig, fast, n);
     }
     rig_finish(&rig, fast, n);
@@ -80,6 +83,12 @@ static struct inf_engine_stats run(const struct rig_params *params, uint32_t n, 
         outcome_done(&fast[i]);
     }
     return stats;
+}
+
+static struct inf_engine_stats run(const struct rig_params *params, uint32_t n, uint32_t n_prompt,
+                                   float temperature)
+{
+    return run_apart(params, n, n_prompt, temperature, 1);
 }
 
 TEST(a_model_with_the_same_logits_is_always_right)
@@ -114,6 +123,28 @@ TEST(a_model_with_other_logits_is_sometimes_right)
 
         assert_true(s.n_draft_accepted > 100 && s.n_draft_accepted < s.n_drafted);
     }
+}
+
+/* The draft model must compute the prompt of a request that joins before it drafts for it. In this
+ * step the drafts are chosen a second time. There are more requests than drafted tokens in a step,
+ * so the second choice may take a request that the first one left out. */
+TEST(requests_join_while_others_draft)
+{
+    uint64_t n_drafted = 0, n_accepted = 0;
+
+    for (unsigned i = 0; i < 24; i++) {
+        const struct rig_params params = {.null = {.logits = usual_logits, .seed = i},
+                                          .n_ctx = 256,
+                                          .max_seqs = RIG_AT_ONCE,
+                                          .speculation = SPECULATION_MODEL,
+                                          .draft_groups = &rig_groups[i % rig_n_groups]};
+        const struct inf_engine_stats s =
+            run_apart(&params, RIG_AT_ONCE, 100, (float)(i % 2), 1 + i % 3);
+
+        n_drafted += s.n_drafted;
+        n_accepted += s.n_draft_accepted;
+    }
+    assert_true(n_accepted > 1000 && n_accepted < n_drafted);
 }
 
 TEST(a_lost_device_is_survived)
@@ -340,6 +371,7 @@ TEST(a_model_that_is_always_wrong_is_hardly_used)
 
 RUN_TESTS(cmocka_unit_test(a_model_with_the_same_logits_is_always_right),
           cmocka_unit_test(a_model_with_other_logits_is_sometimes_right),
+          cmocka_unit_test(requests_join_while_others_draft),
           cmocka_unit_test(a_lost_device_is_survived),
           cmocka_unit_test(a_small_pool_only_makes_drafts_rarer),
           cmocka_unit_test(a_short_context_of_the_draft_model_ends_the_drafts),
