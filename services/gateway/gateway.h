@@ -51,7 +51,11 @@ struct gw_history {
     struct gateway *gateway;
     struct history_counts counts; /* requests that no service answered */
     bool due[N_BACKENDS];         /* a service answered requests since its rows were collected */
-    struct loop_timer timer;      /* the next collection */
+    struct loop_timer timer;      /* the next round of collecting and sending */
+    uint64_t asked_usec;          /* when the last round began */
+    uint64_t sent_usec;           /* when rows were sent; 0: not yet */
+    bool is_fresh;                /* requests ended just before this round */
+    bool is_refused;              /* rows could not be sent, and no request ended since */
     struct loop_timer patience;   /* the timeout of `call` */
     struct http_call *call;
     unsigned target;   /* the service that is asked; BACKEND_HISTORY: rows are sent */
@@ -187,17 +191,18 @@ void gw_liveness_leave(struct gw_request *r);
 
 /* history.c */
 void gw_history_init(struct gateway *gateway);
-/* Ends the call in progress and frees everything. */
+/* Ends the call in progress, writes the rows that are left to the history service if it holds a
+ * connection open, and frees everything. */
 void gw_history_done(struct gateway *gateway);
-/* Records that a service answered a request, so that the rows of this service are collected
- * soon. */
+/* Records that a service answered a request, so that the rows of this service are collected. */
 void gw_history_note(struct gateway *gateway, enum service_backend target);
 /* Counts a request that has ended, if no service counts it. */
 void gw_history_count(struct gw_request *r);
-/* Returns whether rows wait to be collected or sent. */
-bool gw_history_is_busy(const struct gateway *gateway);
-/* Collects and sends rows at once, before the gateway ends. */
-void gw_history_hurry(struct gateway *gateway);
+/* Returns whether a service was asked for its rows and has not answered yet. It has no longer the
+ * rows that it sends, so a gateway that received SIGTERM waits for them, for at most a second. */
+bool gw_history_holds(const struct gateway *gateway);
+/* Collects nothing more, because the gateway received SIGTERM. */
+void gw_history_drain(struct gateway *gateway);
 /* Returns the name of the request's key for HISTORY_KEY_HEADER, or NULL: there is none, the history
  * is off, or the name cannot stand in a header. */
 const char *gw_history_key(const struct gw_request *r);

@@ -2,20 +2,33 @@
 /*
  * Collects the numbers of requests from the services, and sends them to the history service.
  *
- * The gateway does this a few seconds after requests ended, on separate connections, so no request
- * waits for it. Rows that cannot be sent are kept up to a limit; rows beyond the limit are dropped.
+ * The gateway collects directly after requests, and at most ten times a second. It asks a service
+ * only over a connection of the pool, which the service holds open, so collecting never starts a
+ * service. Rows that a service still has are collected after its next request. The gateway sends
+ * rows at most every four seconds. Only the numbers of a request that has just ended may start the
+ * history service; later rows are sent while it runs. Rows that cannot be sent are kept up to a
+ * limit; rows beyond the limit are dropped.
+ *
+ * No request waits for this, and the gateway does not live longer because of it: when it ends, it
+ * collects nothing more, and writes the rows that it has into the connection to the history
+ * service, if that service holds one open.
  */
 #include <string.h>
 
 #include "common/config/config.h"
 #include "common/service/service.h"
+#include "core/clock.h"
 #include "gateway/gateway.h"
 
-#define HISTORY_EACH_USEC     (5 * 1000000u)
-#define HISTORY_HURRY_USEC    1000u
-#define HISTORY_PATIENCE_USEC (5 * 1000000u)
-#define HISTORY_MAX_BYTES     (1024 * sizeof(struct history_row))
+#define HISTORY_ASK_USEC (100 * 1000u)
+/* Connections stay in the pool for five seconds, so the connection over which rows were sent is
+ * still open when the next rows are sent. */
+#define HISTORY_SEND_USEC   (4 * 1000000u)
+#define HISTORY_ANSWER_USEC (1000 * 1000u) /* services answer at once */
+#define HISTORY_STORED_USEC (5 * 1000000u)
+#define HISTORY_MAX_BYTES   (1024 * sizeof(struct history_row))
 
+static void history_finish(struct gw_history *h);
 static void history_go_on(struct gw_history *h);
 
 static void history_head(void *user, int status, const struct http_header *headers,
@@ -53,17 +66,18 @@ static void history_end(void *user, enum http_call_result result, int error)
     (void)error;
     loop_timer_stop(service_loop(h->gateway->service), &h->patience);
     if (h->target == BACKEND_HISTORY) {
+        h->is_refused = !is_good;
         if (is_good) {
             str_clear(&h->rows);
             gw_mark_awake(h->gateway, BACKEND_HISTORY);
         }
-        h->target = N_BACKENDS;
+        history_finish(h);
     } else {
         if (is_good)
             history_append(h, h->answer.data, h->answer.len);
         h->target++;
+        history_go_on(h);
     }
-    history_go_on(h);
 }
 
 static void history_on_patience(struct loop_timer *timer)
@@ -75,7 +89,7 @@ static void history_on_patience(struct loop_timer *timer)
     history_end(h, HTTP_CALL_TIMEOUT, 0);
 }
 
-static void history_call(struct gw_history *h, unsigned target,
+static void history_call(struct gw_history *h, unsigned target, uint64_t patience_usec,
                          const struct http_call_params *params)
 {
     static const struct http_call_events events = {history_head, history_body, history_end};
@@ -83,28 +97,30 @@ static void history_call(struct gw_history *h, unsigned target,
     h->target = target;
     h->status = 0;
     str_clear(&h->answer);
-    loop_timer_set(service_loop(h->gateway->service), &h->patience, HISTORY_PATIENCE_USEC);
+    loop_timer_set(service_loop(h->gateway->service), &h->patience, patience_usec);
     if (http_call_start(h->gateway->upstreams[target], params, &events, h, &h->call) < 0)
         history_end(h, HTTP_CALL_NO_CONNECT, 0);
 }
 
-/* Sends the rows of all services and of the gateway. */
-static void history_send(struct gw_history *h)
+/* Appends the gateway's own rows. */
+static void history_take_counts(struct gw_history *h)
 {
     history_append(h, h->counts.rows, h->counts.n * sizeof(struct history_row));
     h->n_lost += h->counts.n_lost;
     h->counts.n = 0;
     h->counts.n_lost = 0;
-    if (!h->rows.len) {
-        h->target = N_BACKENDS;
-        history_go_on(h);
-        return;
-    }
-    history_call(h, BACKEND_HISTORY,
+}
+
+/* Sends all rows. @held: without starting the history service. */
+static void history_send(struct gw_history *h, bool held)
+{
+    h->sent_usec = clock_usec();
+    history_call(h, BACKEND_HISTORY, HISTORY_STORED_USEC,
                  &(struct http_call_params){.method = "POST",
                                             .path = HISTORY_PATH,
                                             .body = {h->rows.data, h->rows.len},
-                                            .has_body = true});
+                                            .has_body = true,
+                                            .held = held});
 }
 
 static bool history_is_due(const struct gw_history *h)
@@ -115,64 +131,62 @@ static bool history_is_due(const struct gw_history *h)
     return h->counts.n > 0;
 }
 
-/* Returns whether numbers may still be sent. While the gateway ends, it does not start the history
- * service, because the whole system may be stopping. */
-static bool history_may_send(const struct gw_history *h)
-{
-    return !service_is_draining(h->gateway->service) ||
-           gw_service_is_awake(h->gateway, BACKEND_HISTORY);
-}
-
+/* Sets the timer for the next round, if there is anything to do. */
 static void history_schedule(struct gw_history *h)
 {
     struct service *service = h->gateway->service;
+    const uint64_t now = clock_usec();
+    uint64_t at = UINT64_MAX;
 
-    if (h->gateway->config->history.enabled && !h->call && !loop_timer_is_set(&h->timer) &&
-        history_may_send(h))
-        loop_timer_set(service_loop(service), &h->timer,
-                       service_is_draining(service) ? HISTORY_HURRY_USEC : HISTORY_EACH_USEC);
+    if (h->call || service_is_draining(service))
+        return;
+    if (history_is_due(h))
+        at = h->asked_usec + HISTORY_ASK_USEC;
+    if (h->rows.len && !h->is_refused)
+        at = MIN(at, h->sent_usec + HISTORY_SEND_USEC);
+    if (at != UINT64_MAX)
+        loop_timer_set(service_loop(service), &h->timer, MAX(at, now) - now);
 }
 
-/* Ends a round. Rows that could not be sent are kept for the next round, or dropped if the gateway
- * is about to end. */
+/* Ends a round. */
 static void history_finish(struct gw_history *h)
 {
     struct service *service = h->gateway->service;
 
-    if (history_is_due(h))
-        history_schedule(h);
-    else if (service_is_draining(service) &&
-             http_server_stats(service_server(service))->n_connections == 0)
+    history_schedule(h);
+    if (service_is_draining(service) &&
+        http_server_stats(service_server(service))->n_connections == 0)
         service_drained(service);
 }
 
-/* Asks the next service that answered requests; after the last one sends all rows. A service that
- * exited or failed is not asked: it has no rows, and the request would start it. */
+/* Asks the next service that answered requests; after the last one sends all rows. */
 static void history_go_on(struct gw_history *h)
 {
+    const bool is_draining = service_is_draining(h->gateway->service);
     unsigned target = h->target;
 
-    if (target == N_BACKENDS) {
-        history_finish(h);
-        return;
-    }
-    while (target < N_BACKENDS &&
-           !(h->due[target] && gw_service_is_awake(h->gateway, (enum service_backend)target))) {
-        h->due[target] = false;
+    while (target < N_BACKENDS && !h->due[target])
         target++;
-    }
-    if (target == N_BACKENDS) {
-        history_send(h);
+    if (target < N_BACKENDS && !is_draining) {
+        h->due[target] = false;
+        history_call(
+            h, target, HISTORY_ANSWER_USEC,
+            &(struct http_call_params){.method = "GET", .path = HISTORY_PATH, .held = true});
         return;
     }
-    h->due[target] = false;
-    history_call(h, target, &(struct http_call_params){.method = "GET", .path = HISTORY_PATH});
+    history_take_counts(h);
+    if (h->rows.len && !is_draining && clock_usec() >= h->sent_usec + HISTORY_SEND_USEC)
+        history_send(h, !h->is_fresh);
+    else
+        history_finish(h);
 }
 
 static void history_on_timer(struct loop_timer *timer)
 {
     struct gw_history *h = timer->data;
 
+    h->is_fresh = history_is_due(h);
+    h->asked_usec = clock_usec();
     h->target = 0;
     history_go_on(h);
 }
@@ -189,10 +203,17 @@ void gw_history_init(struct gateway *gateway)
 void gw_history_done(struct gateway *gateway)
 {
     struct gw_history *h = &gateway->history;
+    const bool is_sending = h->call && h->target == BACKEND_HISTORY;
 
+    /* A request that was written arrives even if this process does not wait for its answer. */
     if (h->call)
         http_call_cancel(h->call);
     if (gateway->service) {
+        history_take_counts(h);
+        if (h->rows.len && !is_sending)
+            history_send(h, true);
+        if (h->call)
+            http_call_cancel(h->call);
         loop_timer_stop(service_loop(gateway->service), &h->timer);
         loop_timer_stop(service_loop(gateway->service), &h->patience);
     }
@@ -203,10 +224,13 @@ void gw_history_done(struct gateway *gateway)
 
 void gw_history_note(struct gateway *gateway, enum service_backend target)
 {
+    struct gw_history *h = &gateway->history;
+
     if (target == BACKEND_HISTORY || !gateway->config->history.enabled)
         return;
-    gateway->history.due[target] = true;
-    history_schedule(&gateway->history);
+    h->due[target] = true;
+    h->is_refused = false;
+    history_schedule(h);
 }
 
 void gw_history_count(struct gw_request *r)
@@ -220,24 +244,18 @@ void gw_history_count(struct gw_request *r)
         return;
     numbers[status == 429 || status == 503 ? HISTORY_REFUSED : HISTORY_ERRORS] = 1;
     history_count(&r->gateway->history.counts, "gateway", NULL, r->access.key_name, numbers);
+    r->gateway->history.is_refused = false;
     history_schedule(&r->gateway->history);
 }
 
-bool gw_history_is_busy(const struct gateway *gateway)
+bool gw_history_holds(const struct gateway *gateway)
 {
-    return gateway->history.call || loop_timer_is_set(&gateway->history.timer);
+    return gateway->history.call && gateway->history.target != BACKEND_HISTORY;
 }
 
-void gw_history_hurry(struct gateway *gateway)
+void gw_history_drain(struct gateway *gateway)
 {
-    struct gw_history *h = &gateway->history;
-
-    if (!loop_timer_is_set(&h->timer))
-        return;
-    if (history_may_send(h))
-        loop_timer_set(service_loop(gateway->service), &h->timer, HISTORY_HURRY_USEC);
-    else
-        loop_timer_stop(service_loop(gateway->service), &h->timer);
+    loop_timer_stop(service_loop(gateway->service), &gateway->history.timer);
 }
 
 const char *gw_history_key(const struct gw_request *r)

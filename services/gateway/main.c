@@ -58,14 +58,14 @@ static int gateway_connect(struct gateway *gateway, const struct options *option
     return r;
 }
 
-static bool gateway_busy(void *data)
+static bool gateway_holds(void *data)
 {
-    return gw_history_is_busy(data);
+    return gw_history_holds(data);
 }
 
 static void gateway_draining(void *data)
 {
-    gw_history_hurry(data);
+    gw_history_drain(data);
 }
 
 int main(int argc, char **argv)
@@ -115,9 +115,8 @@ int main(int argc, char **argv)
                 },
             .idle_timeout_usec = options.config->gateway.idle_timeout_usec,
             .drain_timeout_usec = options.drain_timeout_usec,
-            .busy = gateway_busy,
             .draining = gateway_draining,
-            .holds = gateway_busy,
+            .holds = gateway_holds,
             .data = &gateway,
         },
         &gateway.service, &err);

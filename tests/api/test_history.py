@@ -55,6 +55,13 @@ def history(suite, query="", enough=lambda rows: rows, unix=True):
         time.sleep(0.2)
 
 
+def requests(suite, wanted):
+    """Waits until the history has so many requests; returns how many it has."""
+    def count(rows):
+        return sum(row["requests"] for row in rows)
+    return count(history(suite, enough=lambda rows: count(rows) >= wanted))
+
+
 def verb(suite, *args, **more):
     return subprocess.run([SCONCE, "metrics", *args, "--address", f"unix:{suite.gateway_sock}"],
                           capture_output=True, text=True, timeout=60 * SLOW, **more)
@@ -62,7 +69,8 @@ def verb(suite, *args, **more):
 
 @pytest.fixture(scope="module")
 def suite(model_dir):
-    suite = Suite(model_dir, gateway=KEYS, history="  enabled: true\n  idle_timeout: 60s\n")
+    # The history is on by default.
+    suite = Suite(model_dir, gateway=KEYS, history="  idle_timeout: 60s\n")
     assert complete(suite)[0] == 200
     assert complete(suite)[0] == 200  # its prompt is cached
     assert complete(suite, model="none")[0] == 404
@@ -211,13 +219,82 @@ def test_a_gateway_that_ends_sends_what_it_has_to_a_running_history(model_dir):
     check_log(suite.close())
 
 
-def test_a_gateway_that_ends_starts_no_history(model_dir):
-    suite = Suite(model_dir, gateway=KEYS, history="  enabled: true\n")
+# A gateway that collected only at fixed times would have done it once within this time.
+ROUND = 6
+
+
+@pytest.fixture
+def kept(make_suite):
+    """Provides services with a history, which has one request."""
+    suite = make_suite(gateway=KEYS, history="  idle_timeout: 60s\n")
     assert complete(suite)[0] == 200
-    suite.gateway.kill()
-    suite.gateway.wait_gone()
-    assert suite.history.starts == 0 and not (pathlib.Path(suite.dir) / ".local").exists()
-    check_log(suite.close())
+    assert history(suite)[0]["requests"] == 1
+    return suite
+
+
+def test_a_gateway_that_ends_starts_no_history(kept):
+    kept.history.kill()
+    kept.history.wait_gone()
+    assert complete(kept)[0] == 200
+    kept.gateway.kill()
+    kept.gateway.wait_gone()
+    assert kept.history.starts == 1
+
+
+def test_collecting_starts_no_service(kept):
+    for n in range(3):
+        assert complete(kept)[0] == 200
+        time.sleep(0.2)  # The gateway collects directly after a request.
+        kept.chat.kill()
+        kept.chat.wait_gone()
+        time.sleep(ROUND)
+        assert kept.chat.starts == 1 + n
+    assert kept.embed.starts == kept.audio.starts == 0
+    assert requests(kept, 4) == 4
+    assert kept.history.starts == 1
+
+
+def test_numbers_start_the_history_only_after_a_request(kept):
+    assert complete(kept)[0] == 200
+    kept.history.kill()
+    kept.history.wait_gone()
+    time.sleep(ROUND)
+    assert kept.history.starts == 1
+    # The numbers that could not be sent are sent with those of the next request.
+    assert complete(kept)[0] == 200
+    assert requests(kept, 3) == 3
+
+
+def test_requests_whose_clients_left_are_collected_with_the_next_request(kept):
+    with socket.socket(socket.AF_UNIX) as s:
+        body = json.dumps({"prompt": "a", "max_tokens": 400, "ignore_eos": True, "stream": True})
+        s.connect(kept.gateway_sock)
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+                  % (len(body), body.encode()))
+        data = b""
+        while b"data:" not in data:
+            data += s.recv(65536)
+    kept.wait_metric("sconce_chat_requests_cancelled_total", 1)
+    assert complete(kept)[0] == 200
+    assert requests(kept, 3) == 3
+    assert sum(row["cancelled"] for row in history(kept)) == 1
+
+
+def test_the_history_delays_no_idle_exit(make_suite):
+    idle = "  idle_timeout: 500ms\n"
+    suite = make_suite(gateway=KEYS, gateway_idle="500ms", chat=idle, history=idle)
+    for n in range(3):
+        assert complete(suite)[0] == 200
+        began = time.monotonic()
+        suite.gateway.wait_gone()
+        took = time.monotonic() - began
+        assert took < 1.5 * SLOW, took
+        suite.chat.wait_gone()
+        took = time.monotonic() - began
+        # The exit of the model's threads is part of this time.
+        assert took < 3 * SLOW, took
+    assert suite.gateway.starts == suite.chat.starts == 3
+    assert requests(suite, 3) == 3
 
 
 def test_the_history_can_be_switched_off(model_dir):

@@ -270,7 +270,7 @@ int config_new(struct config **ret_config)
     c->keep.max_bytes = MEBIBYTES(64);
     c->keep.max_total_bytes = MEBIBYTES(512);
     c->keep.idle_timeout_usec = SECONDS(60);
-    c->history.enabled = CONFIG_FALSE;
+    c->history.enabled = CONFIG_TRUE;
     c->history.retention_usec = SECONDS((uint64_t)90 * 86400);
     c->history.max_bytes = MEBIBYTES(64);
     c->history.idle_timeout_usec = SECONDS(30);

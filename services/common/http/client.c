@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends HTTP requests to unix sockets, with libh2o's sockets and socket pool.
+ * Sends HTTP requests to unix sockets, with libh2o's sockets.
  *
  * libh2o's own client is not used: it ends the process for some malformed heads, and if a service
  * dies between two chunks, it treats the answer as complete. Answers are parsed with the same
  * strict parsers as requests (head.c, chunks.c), because a malicious model file may have taken over
  * a service. If a pooled connection turns out to be dead, its request is sent once more, on another
- * connection.
+ * connection. The pool (idle.c) is not libh2o's, because a call may demand a connection that is
+ * open already (http_call_params.held).
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -17,6 +18,7 @@
 #include "common/http/chunks.h"
 #include "common/http/h2o.h"
 #include "common/http/head.h"
+#include "common/http/idle.h"
 #include "core/clock.h"
 #include "core/str.h"
 
@@ -29,11 +31,9 @@
 
 struct http_upstream {
     struct loop *loop;
-    h2o_socketpool_t pool;
+    struct idle_pool idle;
     struct loop_queue patience;
     struct sockaddr_un address;
-    uint64_t keep_usec;
-    struct http_call *starting;   /* the call for which h2o_socketpool_connect() is running */
     char scratch[CLIENT_SCRATCH]; /* the bytes just read */
 };
 
@@ -50,7 +50,6 @@ struct http_call {
     void *user;
     struct http_call **slot; /* the caller's pointer, cleared when the call ends */
     enum call_state state;
-    h2o_socketpool_connect_request_t *connecting;
     h2o_socket_t *sock;
     struct loop_wait patience;
     struct str request;          /* head of the request */
@@ -65,19 +64,11 @@ struct http_call {
     unsigned n_early;
     bool streams, chunked, finished; /* a streamed body: its framing, and whether it is complete */
     bool writes;                     /* a write is in flight */
-    bool pooled, retried, to_head, paused, in_callback, cancelled;
+    bool held, pooled, retried, to_head, paused, in_callback, cancelled;
 };
 
 static void call_connect(struct http_call *call);
 static void call_on_read(h2o_socket_t *sock, const char *err);
-
-static void upstream_open(struct http_upstream *upstream)
-{
-    h2o_socketpool_init_by_address(&upstream->pool, (struct sockaddr *)&upstream->address,
-                                   sizeof(upstream->address), 0, SIZE_MAX);
-    h2o_socketpool_set_timeout(&upstream->pool, loop_base(upstream->loop)->loop,
-                               upstream->keep_usec / 1000);
-}
 
 int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec,
                       uint64_t keep_usec, struct http_upstream **ret_upstream)
@@ -90,11 +81,10 @@ int http_upstream_new(struct loop *loop, const char *path, uint64_t timeout_usec
     if (!upstream)
         return -ENOMEM;
     upstream->loop = loop;
-    upstream->keep_usec = keep_usec;
     upstream->address.sun_family = AF_UNIX;
     memcpy(upstream->address.sun_path, path, strlen(path));
     loop_queue_init(&upstream->patience, loop, timeout_usec);
-    upstream_open(upstream);
+    idle_pool_init(&upstream->idle, loop, keep_usec);
     *ret_upstream = upstream;
     return 0;
 }
@@ -103,17 +93,10 @@ struct http_upstream *http_upstream_free(struct http_upstream *upstream)
 {
     if (!upstream)
         return NULL;
-    h2o_socketpool_dispose(&upstream->pool);
+    idle_pool_done(&upstream->idle);
     loop_timer_stop(upstream->loop, &upstream->patience.timer);
     free(upstream);
     return NULL;
-}
-
-/* Closes the idle connections in the pool. */
-static void http_upstream_flush(struct http_upstream *upstream)
-{
-    h2o_socketpool_dispose(&upstream->pool);
-    upstream_open(upstream);
 }
 
 /* --- the end of a call --- */
@@ -121,11 +104,8 @@ static void http_upstream_flush(struct http_upstream *upstream)
 static void call_disconnect(struct http_call *call)
 {
     loop_wait_stop(&call->patience);
-    if (call->connecting)
-        h2o_socketpool_cancel_connect(call->connecting);
     if (call->sock)
         h2o_socket_close(call->sock);
-    call->connecting = NULL;
     call->sock = NULL;
 }
 
@@ -157,7 +137,7 @@ static void call_end_whole(struct http_call *call, bool rest)
     if (!rest && !call->head.closes && is_sent) {
         h2o_socket_read_stop(call->sock);
         loop_wait_stop(&call->patience);
-        h2o_socketpool_return(&call->upstream->pool, STEAL(call->sock));
+        idle_pool_put(&call->upstream->idle, STEAL(call->sock));
     }
     call_end(call, HTTP_CALL_DONE, 0);
 }
@@ -165,7 +145,7 @@ static void call_end_whole(struct http_call *call, bool rest)
 /* Ends or retries a call whose connection or answer is broken. */
 static void call_fail(struct http_call *call, enum http_call_result result)
 {
-    const bool dead = call->pooled && !call->retried && !call->streams &&
+    const bool dead = call->pooled && !call->retried && !call->streams && !call->held &&
                       result == HTTP_CALL_LOST &&
                       clock_usec() - call->start_usec < CLIENT_RETRY_USEC;
 
@@ -177,7 +157,7 @@ static void call_fail(struct http_call *call, enum http_call_result result)
     str_clear(&call->answer);
     call->retried = true;
     /* The retry must not use another dead connection of the pool. */
-    http_upstream_flush(call->upstream);
+    idle_pool_flush(&call->upstream->idle);
     call_connect(call);
 }
 
@@ -374,25 +354,20 @@ static void call_on_written(h2o_socket_t *sock, const char *err)
         call_pump(call);
 }
 
-static void call_on_connect(h2o_socket_t *sock, const char *err, void *data)
+static void call_write(struct http_call *call)
 {
-    struct http_call *call = data;
-
-    call->connecting = NULL;
-    if (!sock) {
-        /* Unix sockets connect or fail immediately, so errno still has the reason. */
-        call_end(call, HTTP_CALL_NO_CONNECT,
-                 call->upstream->starting == call && errno ? errno : ECONNREFUSED);
-        return;
-    }
-    (void)err;
-    /* libh2o returns a pooled connection from inside h2o_socketpool_connect(), and a new one in a
-     * later round of the event loop. */
-    call->pooled = call->upstream->starting == call;
-    call->sock = sock;
     call->state = CALL_WRITING;
-    sock->data = call;
-    h2o_socket_write(sock, call->bufs, call->n_bufs, call_on_written);
+    h2o_socket_write(call->sock, call->bufs, call->n_bufs, call_on_written);
+}
+
+static void call_on_connect(h2o_socket_t *sock, const char *err)
+{
+    struct http_call *call = sock->data;
+
+    if (err)
+        call_end(call, HTTP_CALL_NO_CONNECT, ECONNREFUSED);
+    else
+        call_write(call);
 }
 
 static void call_connect(struct http_call *call)
@@ -401,11 +376,21 @@ static void call_connect(struct http_call *call)
 
     call->state = CALL_CONNECTING;
     call_wait(call);
-    upstream->starting = call;
-    errno = 0;
-    h2o_socketpool_connect(&call->connecting, &upstream->pool, loop_base(upstream->loop)->loop,
-                           NULL, call_on_connect, call);
-    upstream->starting = NULL;
+    call->sock = idle_pool_take(&upstream->idle);
+    call->pooled = call->sock != NULL;
+    errno = ENOTCONN;
+    if (!call->sock && !call->held)
+        call->sock = h2o_socket_connect(loop_base(upstream->loop)->loop,
+                                        (struct sockaddr *)&upstream->address,
+                                        sizeof(upstream->address), call_on_connect);
+    if (!call->sock) {
+        /* Unix sockets connect or fail immediately, so errno still has the reason. */
+        call_end(call, HTTP_CALL_NO_CONNECT, errno);
+        return;
+    }
+    call->sock->data = call;
+    if (call->pooled)
+        call_write(call);
 }
 
 static int call_write_head(struct http_call *call, const struct http_call_params *params)
@@ -451,12 +436,13 @@ int http_call_start(struct http_upstream *upstream, const struct http_call_param
     call->start_usec = clock_usec();
     call->slot = ret_call;
     call->to_head = strcmp(params->method, "HEAD") == 0;
+    call->held = params->held;
     call->streams = params->streams;
     call->chunked = params->streams && params->length == UINT64_MAX;
     /* A call that streams its body cannot be repeated, so it uses no connection of the pool, which
      * may be dead. */
     if (call->streams)
-        http_upstream_flush(upstream);
+        idle_pool_flush(&upstream->idle);
     call->bufs[0] = h2o_iovec_init(call->request.data, call->request.len);
     call->bufs[1] = h2o_iovec_init(params->body.data, params->has_body ? params->body.len : 0);
     call->n_bufs = call->bufs[1].len ? 2 : 1;

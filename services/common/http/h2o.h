@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Includes libh2o for loop.c, client.c, and the files of server.h.
+ * Includes libh2o for loop.c, client.c, idle.c, and the files of server.h.
  *
  * No other file includes this header or the headers of libh2o.
  */
