@@ -274,7 +274,7 @@ def test_requests_whose_clients_left_are_collected_with_the_next_request(kept):
         data = b""
         while b"data:" not in data:
             data += s.recv(65536)
-    kept.wait_metric("sconce_chat_requests_cancelled_total", 1)
+    kept.wait_metric("sconce_chat_cancelled_total", 1)
     assert complete(kept)[0] == 200
     assert requests(kept, 3) == 3
     assert sum(row["cancelled"] for row in history(kept)) == 1
