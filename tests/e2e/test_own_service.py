@@ -76,9 +76,9 @@ def test_without_a_gateway_the_answer_is_the_same_as_with_one(sconce, installed)
         for words, own in zip(ways, alone):
             out = run(sconce, *words, "--address", s.base + "/v1")
             assert (out.returncode, out.stdout) == (0, own.stdout)
-        assert len(s.children()) == 3
+        assert len(s.servers()) == 3
         assert run(sconce, "embed", "hello").stdout == alone[0].stdout
-        assert len(s.children()) == 3
+        assert len(s.servers()) == 3
     finally:
         s.stop()
 
