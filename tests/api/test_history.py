@@ -213,6 +213,7 @@ def test_a_gateway_that_ends_sends_what_it_has_to_a_running_history(model_dir):
     assert complete(suite)[0] == 200
     assert history(suite)[0]["requests"] == 1
     assert complete(suite)[0] == 200
+    time.sleep(0.2)  # The gateway collects at most ten times a second.
     suite.gateway.kill()
     suite.gateway.wait_gone()
     assert sum(row["requests"] for row in history(suite)) == 2
