@@ -53,6 +53,7 @@ struct conversation {
     json_t *settings;    /* object with variables that the template must read, or the request is
                             refused; NULL: none */
     bool continues;      /* the answer continues the last message, which is the assistant's */
+    bool has_past;       /* tokens of an earlier conversation come before the messages */
     bool adds_no_prompt; /* the prompt ends after the last message, without the start of an
                             answer */
 };

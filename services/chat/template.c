@@ -19,6 +19,7 @@
 #include "chat/described-tools.h"
 #include "chat/first-system.h"
 #include "chat/generation.h"
+#include "chat/model-messages.h"
 #include "chat/reply/prefill.h"
 #include "chat/short-ids.h"
 #include "chat/thinking.h"
@@ -248,6 +249,8 @@ int template_render(struct generation *g, char **ret_text, size_t *ret_len, stru
     if (g->conversation.documents && !strstr(source, "documents"))
         return problem_set(problem, 400, "unsupported_parameter", "documents",
                            "Unsupported parameter: 'documents' has no effect on this model.");
+    if (model_messages_add(&g->conversation, &g->resident->base.settings) < 0)
+        return problem_no_memory(problem);
     r = template_set_tools(g, tmpl, problem);
     if (r == 0 && first_system_exists(&g->conversation) && !first_system_is_native(tmpl) &&
         first_system_merge(&g->conversation) < 0)

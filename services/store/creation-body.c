@@ -20,8 +20,6 @@ static int refuse_others(json_t *body, struct problem *problem)
         const char *name, *why;
     } rows[] = {
         {"adapters", "adapters of weights are not applied"},
-        {"system", "send the system message with each request, or write it into the chat template"},
-        {"messages", "send the messages with each request"},
         {"quantize", "`sconce convert` makes other number formats"},
     };
 
@@ -180,6 +178,80 @@ static int read_template(struct store_creation *c, struct problem *problem)
                      template_names());
 }
 
+static int read_system(struct store_creation *c, struct problem *problem)
+{
+    const char *text = NULL;
+    const int r = field_text(c->body, "system", &text, problem);
+
+    if (r < 0)
+        return r;
+    if (text && strlen(text) > MODEL_MAX_SYSTEM)
+        return problem_set(problem, 400, "invalid_value", "system",
+                           "Invalid value for 'system': it has %zu bytes, and a model's system "
+                           "message may have %d.",
+                           strlen(text), MODEL_MAX_SYSTEM);
+    c->system = text && text[0] ? text : NULL;
+    return 0;
+}
+
+/* Reads a message of the role user or assistant. The first message may be the system's, as another
+ * way to give the field "system". */
+static int read_message(struct store_creation *c, json_t *value, size_t i, struct problem *problem)
+{
+    static const char *const message_fields[] = {"role", "content", NULL};
+    const char *role = NULL, *text = NULL;
+    char prefix[32];
+    int r;
+
+    snprintf(prefix, sizeof(prefix), "messages[%zu].", i);
+    if (!json_is_object(value))
+        return field_wrong_type("messages", "an array of objects", value, problem);
+    r = fields_known(value, prefix, message_fields, problem);
+    r = r < 0 ? r : field_text(value, "role", &role, problem);
+    r = r < 0 ? r : field_text(value, "content", &text, problem);
+    if (r < 0)
+        return r;
+    if (!text || !text[0])
+        return problem_set(problem, 400, "invalid_value", "messages",
+                           "Invalid value for 'messages': %scontent must be a text.", prefix);
+    if (role && strcmp(role, "system") == 0 && i == 0 && !c->system &&
+        strlen(text) <= MODEL_MAX_SYSTEM) {
+        c->system = text;
+        return 0;
+    }
+    if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
+        return problem_set(problem, 400, "invalid_value", "messages",
+                           "Invalid value for 'messages': %srole must be \"user\" or "
+                           "\"assistant\"; 'system' has the system message.",
+                           prefix);
+    c->messages[c->n_messages++] =
+        (struct model_message){.of_assistant = role[0] == 'a', .text = text};
+    return 0;
+}
+
+static int read_messages(struct store_creation *c, struct problem *problem)
+{
+    json_t *list = json_object_get(c->body, "messages"), *value;
+    size_t i, n_bytes = 0;
+    int r = 0;
+
+    if (!list || json_is_null(list))
+        return 0;
+    r = field_check_array(list, "messages", "an array of objects", MODEL_MAX_MESSAGES, problem);
+    json_array_foreach(list, i, value)
+    {
+        r = r < 0 ? r : read_message(c, value, i, problem);
+    }
+    for (i = 0; r == 0 && i < c->n_messages; i++)
+        n_bytes += strlen(c->messages[i].text);
+    if (n_bytes > MODEL_MAX_MESSAGES_TEXT)
+        return problem_set(problem, 400, "invalid_value", "messages",
+                           "Invalid value for 'messages': their texts have %zu bytes, and those of "
+                           "a model may have %d.",
+                           n_bytes, MODEL_MAX_MESSAGES_TEXT);
+    return r;
+}
+
 /* A licence is a short name in a manifest: the first line of the first text. */
 static int read_licence(struct store_creation *c, struct problem *problem)
 {
@@ -217,6 +289,8 @@ int creation_new(json_t *body, struct store_creation **ret, struct problem *prob
     r = r < 0 ? r : read_files(c, problem);
     r = r < 0 ? r : read_parameters(c, problem);
     r = r < 0 ? r : read_template(c, problem);
+    r = r < 0 ? r : read_system(c, problem);
+    r = r < 0 ? r : read_messages(c, problem);
     r = r < 0 ? r : read_licence(c, problem);
     r = r < 0 ? r : field_bool(body, "stream", &c->streams, problem);
     if (r < 0) {

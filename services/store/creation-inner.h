@@ -18,6 +18,9 @@ struct store_creation {
     size_t n_stops;
     uint32_t context;     /* 0: not given */
     const char *template; /* the name of a built-in one; NULL: not given */
-    char licence[200];    /* "": not given */
+    const char *system;   /* NULL: not given */
+    struct model_message messages[MODEL_MAX_MESSAGES];
+    size_t n_messages;
+    char licence[200]; /* "": not given */
     bool streams;
 };

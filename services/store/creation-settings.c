@@ -16,26 +16,32 @@ static int put_settings(const struct store_creation *c, const struct models_entr
 {
     struct inf_sampling sampling = c->sampling;
     const char *const *stops = c->stops;
+    const struct model_message *messages = c->messages;
+    size_t n_stops = c->n_stops, n_messages = c->n_messages;
+    const char *system = c->system;
     uint32_t context = c->context;
-    size_t n_stops = c->n_stops;
     int r;
 
     if (e) {
         sampling_fill(&sampling, &e->sampling, SAMPLING_OF_MANIFEST, NULL);
         context = context ? context : e->settings.context;
-        if (!n_stops && (stops = e->settings.stops))
+        if (!n_stops && !e->settings.stops_of_template && (stops = e->settings.stops))
             while (stops[n_stops])
                 n_stops++;
+        system = system ? system : e->settings.system;
+        messages = n_messages ? messages : e->settings.messages;
+        n_messages = n_messages ? n_messages : e->settings.n_messages;
     }
     r = store_put_sampling(out, &sampling);
     r = r < 0 ? r : store_put_stops(out, stops, n_stops);
     if (r == 0 && context)
         r = str_printf(out, "context: %u\n", context);
     r = r < 0 ? r : store_put_key(out, "template", c->template ? c->template : template);
+    r = r < 0 ? r : store_put_key(out, "system", system);
+    r = r < 0 ? r : store_put_messages(out, messages, n_messages);
     r = r < 0 ? r : store_put_key(out, "kv_type", e ? e->settings.kv_type : NULL);
     if (r == 0 && e && e->settings.keep_usec != MODEL_KEEP_USUAL)
-        r = str_printf(out, "keep_alive: %llus\n",
-                       (unsigned long long)(e->settings.keep_usec / 1000000));
+        r = str_printf(out, "keep_alive: %lluus\n", (unsigned long long)e->settings.keep_usec);
     return r < 0 || !e || !e->matryoshka ? r : str_puts(out, "matryoshka: true\n");
 }
 

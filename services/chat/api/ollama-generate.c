@@ -85,6 +85,9 @@ static int generate_read(struct generation *g, struct problem *problem)
         ollama_only_loads(g);
         return 0;
     }
+    /* As in Ollama, the model's system message comes before the prompt in any case, and its other
+     * messages do only without a context. */
+    g->conversation.has_past = context;
     if (json_string_length(system))
         r = generate_add_message(g, ROLE_SYSTEM, system);
     if (r >= 0 && prompt)

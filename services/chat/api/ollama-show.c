@@ -15,6 +15,7 @@
 #include "chat/chat.h"
 #include "common/config/config.h"
 #include "common/models/models.h"
+#include "common/models/templates.h"
 #include "common/wire/fields.h"
 #include "common/wire/json.h"
 #include "common/wire/ollama.h"
@@ -29,7 +30,10 @@ struct show {
     enum models_task task;
     char *asked; /* the name in the request */
     struct inf_model *model;
-    int status; /* negative: `problem` has the error */
+    struct arena arena;             /* owns the texts of `settings` */
+    struct model_settings settings; /* of the model's manifest */
+    struct inf_sampling sampling;   /* of the manifest */
+    int status;                     /* negative: `problem` has the error */
     struct problem problem;
     struct str out;
 };
@@ -48,6 +52,7 @@ static void show_done(struct model_request *request)
     free(s->path);
     free(s->asked);
     str_done(&s->out);
+    arena_done(&s->arena);
 }
 
 static void show_cancel(struct model_request *request)
@@ -134,23 +139,69 @@ static int put_info(struct show *s)
     return r < 0 ? r : str_puts(&s->out, "},");
 }
 
-/* Writes the parameters that a Modelfile would set: the length of the context. */
+/* Returns the name of a parameter in Ollama's API. */
+static const char *parameter_name(enum sampling_key key)
+{
+    return key == SAMPLING_REPETITION_PENALTY ? "repeat_penalty" : sampling_rows[key].name;
+}
+
+/* Writes the parameters that a Modelfile would set: the length of the context, and what the
+ * manifest says about sampling and stop strings. */
 static int put_parameters(struct show *s)
 {
     const struct config *config = s->request.host->config;
     const uint32_t trained = inf_model_info(s->model)->n_ctx_train;
-    const uint32_t n_ctx =
-        config->chat.context ? config->chat.context : MIN(trained ? trained : 8192u, 8192u);
-    int r =
-        s->task == MODELS_CHAT ? str_printf(&s->out, "\"parameters\":\"num_ctx %u\",", n_ctx) : 0;
+    const uint32_t n_ctx = s->settings.context    ? s->settings.context
+                           : config->chat.context ? config->chat.context
+                                                  : MIN(trained ? trained : 8192u, 8192u);
+    const char *const *stop = s->settings.stops;
+    _cleanup_str_ struct str text = {};
+    int r = str_printf(&text, "num_ctx %u", n_ctx);
 
-    r = r < 0 ? r : str_puts(&s->out, "\"modelfile\":");
-    if (r == 0) {
-        _cleanup_str_ struct str text = {};
-
-        r = str_printf(&text, "FROM %s\n", s->name);
-        r = r < 0 ? r : json_put_text(&s->out, text.data);
+    if (s->task != MODELS_CHAT)
+        return 0;
+    for (enum sampling_key key = 0; key < N_SAMPLING_KEYS && r == 0; key++)
+        if (sampling_is_set(&s->sampling, key))
+            r = str_printf(&text, "\n%s %g", parameter_name(key),
+                           sampling_value(&s->sampling, key));
+    for (; stop && *stop && r == 0; stop++) {
+        r = str_puts(&text, "\nstop ");
+        r = r < 0 ? r : json_put_text(&text, *stop);
     }
+    r = r < 0 ? r : str_puts(&s->out, "\"parameters\":");
+    r = r < 0 ? r : json_put_text(&s->out, text.data);
+    return r < 0 ? r : str_putc(&s->out, ',');
+}
+
+/* Writes the system message and the other messages with which conversations begin. */
+static int put_messages(struct show *s)
+{
+    const struct model_settings *m = &s->settings;
+    int r = m->system ? str_puts(&s->out, ",\"system\":") : 0;
+
+    if (r == 0 && m->system)
+        r = json_put_text(&s->out, m->system);
+    for (size_t i = 0; i < m->n_messages && r == 0; i++) {
+        r = str_printf(&s->out, "%s{\"role\":\"%s\",\"content\":", i ? "," : ",\"messages\":[",
+                       m->messages[i].of_assistant ? "assistant" : "user");
+        r = r < 0 ? r : json_put_text(&s->out, m->messages[i].text);
+        r = r < 0 ? r : str_putc(&s->out, '}');
+    }
+    return r < 0 || m->n_messages == 0 ? r : str_putc(&s->out, ']');
+}
+
+/* Writes the beginning of a Modelfile that would make the same model. A Modelfile cannot have a
+ * system message with three quotation marks. */
+static int put_modelfile(struct show *s)
+{
+    const char *system = s->settings.system;
+    _cleanup_str_ struct str text = {};
+    int r = str_printf(&text, "FROM %s\n", s->name);
+
+    if (r == 0 && system && !strstr(system, "\"\"\""))
+        r = str_printf(&text, "SYSTEM \"\"\"%s\"\"\"\n", system);
+    r = r < 0 ? r : str_puts(&s->out, "\"modelfile\":");
+    r = r < 0 ? r : json_put_text(&s->out, text.data);
     return r < 0 ? r : str_putc(&s->out, ',');
 }
 
@@ -159,9 +210,11 @@ static int show_write(struct show *s)
     const char *license = meta_find(s->model, "general.license");
     int r = str_putc(&s->out, '{');
 
+    r = r < 0 ? r : put_modelfile(s);
     r = r < 0 ? r : put_parameters(s);
     r = r < 0 ? r : str_puts(&s->out, "\"template\":");
     r = r < 0 ? r : json_put_text(&s->out, show_template(s));
+    r = r < 0 ? r : put_messages(s);
     if (r == 0 && license) {
         r = str_puts(&s->out, ",\"license\":");
         r = r < 0 ? r : json_put_text(&s->out, license);
@@ -182,11 +235,15 @@ static int show_write(struct show *s)
 static void show_describe(struct model_request *request)
 {
     struct show *s = show_of(request);
+    _cleanup_free_ char *template = NULL;
     struct inf_err err = {};
     int r = 0;
 
-    if (!s->model)
-        r = inf_model_open(&(struct inf_model_params){.path = s->path}, &s->model, &err);
+    if (!s->model && s->settings.template)
+        r = template_load(s->settings.template, &template, &err);
+    if (!s->model && r == 0)
+        r = inf_model_open(&(struct inf_model_params){.path = s->path, .chat_template = template},
+                           &s->model, &err);
     if (r < 0)
         s->status =
             problem_set(&s->problem, r == -ENOMEM ? 503 : 400, "model_unusable", "model",
@@ -257,7 +314,8 @@ static int show_find(struct show *s, struct problem *problem)
     s->mtime = entry->mtime;
     s->kind = strcmp(entry->kind, "gguf") == 0 ? "gguf" : "safetensors";
     s->task = entry->task;
-    if (!s->name || !s->path)
+    s->sampling = entry->sampling;
+    if (!s->name || !s->path || model_settings_copy(&s->arena, &entry->settings, &s->settings) < 0)
         return problem_no_memory(problem);
     resident = residents_find(&host->residents, entry->name);
     if (resident)

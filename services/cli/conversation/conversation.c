@@ -47,6 +47,13 @@ int conversation_reset(struct conversation *c, const char *system)
         r = json_array_append_new(fresh, conversation_message("system", system, strlen(system)));
     else if (r == 0 && role && strcmp(role, "system") == 0)
         r = json_array_append(fresh, first);
+    for (size_t i = 0; r == 0 && i < c->params.n_first; i++) {
+        const struct model_message *m = &c->params.first[i];
+
+        r = json_array_append_new(
+            fresh,
+            conversation_message(m->of_assistant ? "assistant" : "user", m->text, strlen(m->text)));
+    }
     if (r < 0) {
         json_decref(fresh);
         return -ENOMEM;
@@ -72,7 +79,7 @@ int conversation_new(const struct conversation_params *params, struct conversati
     r = inf_engine_new(&engine, &c->engine, reterr);
     if (r < 0)
         return r;
-    if (params->system && conversation_reset(c, params->system) < 0)
+    if (!params->messages && conversation_reset(c, params->system) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     *ret = STEAL(c);
     return 0;

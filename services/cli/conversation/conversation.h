@@ -15,18 +15,22 @@
 #include "core/str.h"
 
 struct conversation;
+struct model_message;
 
 struct conversation_params {
     struct inf_model *model;
     struct inf_engine_params engine; /* conversation_new() sets its field `model` to the model
                                         above */
     struct inf_sampling sampling;
-    uint32_t max_tokens;                    /* per answer; 0: until the context is full */
-    const char *system;                     /* NULL: none */
+    uint32_t max_tokens;               /* per answer; 0: until the context is full */
+    const char *system;                /* NULL: none */
+    const struct model_message *first; /* [n_first]: a new conversation begins with them */
+    size_t n_first;
     const char *const *stops;               /* NULL-terminated texts that end an answer; NULL:
                                                none */
     const char *session;                    /* name of the saved conversation; NULL: none */
-    const json_t *messages;                 /* the initial messages, copied; NULL: none */
+    const json_t *messages;                 /* the messages of a saved conversation, copied; NULL:
+                                               it is a new one */
     bool raw;                               /* no chat template: the model continues the text */
     const volatile sig_atomic_t *interrupt; /* a non-zero value stops the answer */
 };
@@ -51,8 +55,8 @@ DEFINE_CLEANUP(struct conversation *, conversation_free);
 
 /* Returns the messages; borrowed, valid until the next call for this conversation. */
 json_t *conversation_messages(const struct conversation *c);
-/* Removes all messages except the system message; @system, if not NULL, replaces the system
- * message. */
+/* Removes all messages except the system message and those with which a new conversation begins;
+ * @system, if not NULL, replaces the system message. */
 int conversation_reset(struct conversation *c, const char *system);
 /* Adds the message @text, streams the answer to @out, and stores the message and the answer. If the
  * context is too small for prompt and answer, the oldest messages after the system message are

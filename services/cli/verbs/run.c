@@ -316,6 +316,10 @@ static int run_open(struct run *run, const char *model_name, struct inf_model **
     engine->n_ctx = engine->n_ctx ? engine->n_ctx : run->settings.context;
     engine->kv_type = engine->kv_type ? engine->kv_type : run->settings.kv_type;
     run->params.stops = run->settings.stops;
+    run->params.first = run->settings.messages;
+    run->params.n_first = run->settings.n_messages;
+    if (!run->params.system)
+        run->params.system = run->settings.system;
     if (template && template_load(template, &text, &err) < 0)
         return cli_error("run", "%s", err.text);
     return cli_open_chat_model("run", &run->models, model_name, text, ret_model);

@@ -62,6 +62,17 @@ static json_t *show_list(const char *const *list)
     return out;
 }
 
+static json_t *show_messages(const struct model_settings *m)
+{
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < m->n_messages; i++)
+        json_array_append_new(out, json_pack("{s:s, s:s}", "role",
+                                             m->messages[i].of_assistant ? "assistant" : "user",
+                                             "content", m->messages[i].text));
+    return out;
+}
+
 /* Returns the settings that the manifest gives. */
 static json_t *show_settings(const struct show *s)
 {
@@ -74,6 +85,10 @@ static json_t *show_settings(const struct show *s)
         json_object_set_new(out, "kv_type", json_string(m->kv_type));
     if (m->template)
         json_object_set_new(out, "template", json_string(m->template));
+    if (m->system)
+        json_object_set_new(out, "system", json_string(m->system));
+    if (m->n_messages)
+        json_object_set_new(out, "messages", show_messages(m));
     if (m->stops)
         json_object_set_new(out, "stop", show_list(m->stops));
     if (m->keep_usec != MODEL_KEEP_USUAL)
@@ -117,6 +132,13 @@ static void show_line(const char *label, const char *text)
         printf("%-10s  %s\n", label, text);
 }
 
+static bool show_has_control(const char *text)
+{
+    while (*text && (unsigned char)*text >= 0x20 && *text != 0x7f)
+        text++;
+    return *text != 0;
+}
+
 /* Prints a line for each setting that the manifest gives. */
 static void show_setting_lines(const struct show *s)
 {
@@ -125,8 +147,10 @@ static void show_setting_lines(const struct show *s)
 
     json_object_foreach(settings, name, value)
     {
-        _cleanup_free_ char *text = json_is_string(value) ? strdup(json_string_value(value))
-                                                          : json_dumps(value, JSON_ENCODE_ANY);
+        /* Texts with line ends and other control characters are shown as in JSON. */
+        const char *plain = json_string_value(value);
+        _cleanup_free_ char *text =
+            plain && !show_has_control(plain) ? strdup(plain) : json_dumps(value, JSON_ENCODE_ANY);
 
         show_line(name, text);
     }

@@ -221,6 +221,67 @@ static int read_stops(struct manifest_reader *m, const yaml_node_t *value)
     return manifest_list(m, value, MODEL_MAX_STOPS, &m->out->settings.stops, &n);
 }
 
+static int read_system(struct manifest_reader *m, const yaml_node_t *value)
+{
+    int r;
+
+    m->out->settings.system = manifest_text(m, value, &r);
+    return r == 0 && strlen(m->out->settings.system) > MODEL_MAX_SYSTEM ? -EINVAL : r;
+}
+
+/* Reads a message of at most @room bytes. */
+static int read_message(struct manifest_reader *m, const yaml_node_t *node, size_t room,
+                        struct model_message *message)
+{
+    const char *role = NULL;
+    int r = 0;
+
+    if (node->type != YAML_MAPPING_NODE)
+        return -EINVAL;
+    for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
+         r == 0 && p < node->data.mapping.pairs.top; p++) {
+        const yaml_node_t *key = yaml_document_get_node(m->doc, p->key);
+        const char *name = manifest_text(m, key, &r);
+        const char *text =
+            r < 0 ? NULL : manifest_text(m, yaml_document_get_node(m->doc, p->value), &r);
+
+        if (r == 0 && strcmp(name, "role") == 0)
+            role = text;
+        else if (r == 0 && strcmp(name, "content") == 0 && strlen(text) <= room)
+            message->text = text;
+        else
+            r = r < 0 ? r : -EINVAL;
+    }
+    if (r < 0 || !role || !message->text)
+        return r < 0 ? r : -EINVAL;
+    message->of_assistant = strcmp(role, "assistant") == 0;
+    return message->of_assistant || strcmp(role, "user") == 0 ? 0 : -EINVAL;
+}
+
+static int read_messages(struct manifest_reader *m, const yaml_node_t *value)
+{
+    size_t n, room = MODEL_MAX_MESSAGES_TEXT;
+    struct model_message *messages;
+    int r = 0;
+
+    if (value->type != YAML_SEQUENCE_NODE)
+        return -EINVAL;
+    n = (size_t)(value->data.sequence.items.top - value->data.sequence.items.start);
+    if (n > MODEL_MAX_MESSAGES)
+        return -EINVAL;
+    messages = arena_zalloc(m->arena, (n + 1) * sizeof(*messages));
+    if (!messages)
+        return -ENOMEM;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        m->bad = yaml_document_get_node(m->doc, value->data.sequence.items.start[i]);
+        r = read_message(m, m->bad, room, &messages[i]);
+        room -= r < 0 ? 0 : strlen(messages[i].text);
+    }
+    m->out->settings.messages = messages;
+    m->out->settings.n_messages = r < 0 ? 0 : n;
+    return r;
+}
+
 static int read_adapters(struct manifest_reader *m, const yaml_node_t *value)
 {
     size_t n;
@@ -307,6 +368,10 @@ static const struct manifest_row {
     {"kv_type", read_kv_type, KV_TYPE_RULE},
     {"template", read_template,
      "the name of a built-in chat template, or of a file in the directory of the manifest"},
+    {"system", read_system, "a text of at most 65536 bytes"},
+    {"messages", read_messages,
+     "a list of at most 64 mappings with the role user or assistant and the content, a text; all "
+     "texts together may have 65536 bytes"},
     {"keep_alive", read_keep, "a time such as 10min"},
     {"pinned", read_pinned, "true or false"},
     {"drafter", NULL, "the name of a model", offsetof(struct model_manifest, settings.drafter)},
@@ -433,6 +498,12 @@ int model_manifest_parse(struct arena *arena, const char *text, size_t len,
     return r;
 }
 
+/* Returns whether @stops has the text @stop and no other one. */
+static bool is_only_stop(const char *const *stops, const char *stop)
+{
+    return stops && stops[0] && !stops[1] && strcmp(stops[0], stop) == 0;
+}
+
 /* Gives a model with a built-in template the stop string of that template, unless its manifest has
  * some. */
 static int template_add_stop(struct arena *arena, const struct template_row *row,
@@ -440,7 +511,10 @@ static int template_add_stop(struct arena *arena, const struct template_row *row
 {
     const char **stops;
 
-    if (settings->stops || !row->stop)
+    if (!row->stop)
+        return 0;
+    settings->stops_of_template = !settings->stops || is_only_stop(settings->stops, row->stop);
+    if (settings->stops)
         return 0;
     stops = arena_zalloc(arena, 2 * sizeof(*stops));
     if (!stops)

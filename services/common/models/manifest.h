@@ -14,6 +14,10 @@
  *     context: 16384                # tokens of a conversation
  *     kv_type: q8_0                 # number format of keys and values
  *     template: chatml              # a built-in template (templates.h), or a file beside this one
+ *     system: Answer in one line.   # the system message of conversations that have none
+ *     messages:                     # what each conversation begins with
+ *       - role: user                # or assistant
+ *         content: Hello.
  *     keep_alive: 30min             # how long it stays in memory after its last use
  *     pinned: true                  # it stays until it is unloaded by command
  *     drafter: tiny                 # the name of its draft model

@@ -19,6 +19,15 @@ enum {
     MODEL_MAX_STOPS = 16,
     MODEL_MAX_ADAPTERS = 32,
     MODEL_MAX_CONTEXT = 1 << 24, /* in tokens */
+    MODEL_MAX_SYSTEM = 64 << 10, /* in bytes */
+    MODEL_MAX_MESSAGES = 64,
+    MODEL_MAX_MESSAGES_TEXT = 64 << 10, /* of all messages together, in bytes */
+};
+
+/* A message with which each conversation of a model begins. */
+struct model_message {
+    bool of_assistant; /* false: it is the user's */
+    const char *text;
 };
 
 struct model_settings {
@@ -27,7 +36,11 @@ struct model_settings {
     const char *template;   /* name of a built-in chat template (templates.h), or the path of a file
                                that has one; NULL: not given */
     int64_t template_mtime; /* modification time of that file in Unix seconds; 0: no file */
-    const char *const *stops;    /* NULL-terminated texts that end an answer; NULL: none */
+    const char *const *stops; /* NULL-terminated texts that end an answer; NULL: none */
+    bool stops_of_template;   /* the built-in template has the stops, so that they go with it */
+    const char *system;       /* the system message of conversations that have none; NULL: none */
+    const struct model_message *messages; /* [n_messages]: each conversation begins with them */
+    size_t n_messages;
     const char *const *adapters; /* NULL-terminated names; NULL: none */
     const char *drafter;         /* name of a model; NULL: none */
     uint64_t keep_usec;          /* how long the model stays in memory after its last use;

@@ -3,10 +3,11 @@
  * Makes settings of a manifest from the layers of a model of Ollama's registry (see pull.h).
  *
  * A layer with parameters is a JSON object. Its parameters of sampling, its stop strings and its
- * context become keys of the manifest. A layer with a template is in the template language of Go,
- * which sconce does not have. This layer is not needed if the weights have a template of their own.
- * Otherwise a built-in template that has the same marks (special texts, such as "<|im_start|>") is
- * used instead.
+ * context become keys of the manifest. So do the system message and the messages with which
+ * conversations begin, each of which has a layer of its own. A layer with a template is in the
+ * template language of Go, which sconce does not have. This layer is not needed if the weights have
+ * a template of their own. Otherwise a built-in template that has the same marks (special texts,
+ * such as "<|im_start|>") is used instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@
 #include "core/err.h"
 #include "core/file.h"
 #include "core/str.h"
+#include "core/utf8.h"
 
 enum {
     OLLAMA_HEADER = 64 << 20, /* largest size in bytes of the metadata of a GGUF file */
@@ -98,6 +100,54 @@ static int put_parameters(const char *path, struct str *out, struct inf_err *ret
         r = str_printf(out, "context: %lld\n", (long long)context);
     json_decref(params);
     return r < 0 ? err_set(reterr, ENOMEM, "out of memory") : 0;
+}
+
+static int put_system(const char *path, struct str *out, struct inf_err *reterr)
+{
+    _cleanup_free_ char *text = NULL;
+    size_t len;
+    const int r = file_read(path, OLLAMA_MAX_LAYER, &text, &len, reterr);
+
+    if (r < 0 || len == 0)
+        return r;
+    if (strlen(text) != len || utf8_valid_prefix(text, len) != len)
+        return err_set(reterr, EBADMSG, "the system message of the model is not a text");
+    return store_put_key(out, "system", text) < 0 ? err_set(reterr, ENOMEM, "out of memory") : 0;
+}
+
+static int put_messages(const char *path, struct str *out, struct inf_err *reterr)
+{
+    struct model_message messages[MODEL_MAX_MESSAGES];
+    _cleanup_free_ char *text = NULL;
+    json_t *list;
+    size_t len, n = 0;
+    int r = file_read(path, OLLAMA_MAX_LAYER, &text, &len, reterr);
+
+    if (r < 0)
+        return r;
+    list = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    if (json_array_size(list) > MODEL_MAX_MESSAGES)
+        r = -EBADMSG;
+    for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
+        const json_t *m = json_array_get(list, i), *content = json_object_get(m, "content");
+        const char *role = json_string_value(json_object_get(m, "role"));
+        const char *what = json_string_value(content);
+
+        if (!role || !what || !what[0] || strlen(what) != json_string_length(content) ||
+            (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
+            r = -EBADMSG;
+        else
+            messages[n++] = (struct model_message){.of_assistant = role[0] == 'a', .text = what};
+    }
+    if (r == 0)
+        r = store_put_messages(out, messages, n);
+    json_decref(list);
+    return r == -EBADMSG ? err_set(reterr, EBADMSG,
+                                   "the messages of the model are not at most %d texts of the user "
+                                   "and of the assistant",
+                                   MODEL_MAX_MESSAGES)
+           : r < 0       ? err_set(reterr, ENOMEM, "out of memory")
+                         : 0;
 }
 
 /* Returns whether the metadata of the GGUF file @path has a chat template. The function searches
@@ -181,13 +231,19 @@ int ollama_put_settings(const char *model, struct pull_plan *plan, struct str *o
     _cleanup_free_ char *weights = path_join(model, plan->files[0].name);
     _cleanup_free_ char *params = path_join(model, OLLAMA_PARAMS);
     _cleanup_free_ char *template = path_join(model, OLLAMA_TEMPLATE);
+    _cleanup_free_ char *system = path_join(model, OLLAMA_SYSTEM);
+    _cleanup_free_ char *messages = path_join(model, OLLAMA_MESSAGES);
     int r = 0;
 
-    if (!weights || !params || !template)
+    if (!weights || !params || !template || !system || !messages)
         return err_set(reterr, ENOMEM, "out of memory");
     for (size_t i = 1; r == 0 && i < plan->n; i++) {
         if (strcmp(plan->files[i].name, OLLAMA_PARAMS) == 0)
             r = put_parameters(params, out, reterr);
+        else if (strcmp(plan->files[i].name, OLLAMA_SYSTEM) == 0)
+            r = put_system(system, out, reterr);
+        else if (strcmp(plan->files[i].name, OLLAMA_MESSAGES) == 0)
+            r = put_messages(messages, out, reterr);
         else if (strcmp(plan->files[i].name, OLLAMA_TEMPLATE) == 0 && !has_template(weights))
             r = put_template(template, plan, out, reterr);
     }

@@ -102,6 +102,8 @@ int registry_read(const char *text, size_t len, const char *registry,
  * layer in bytes. */
 #define OLLAMA_PARAMS    "ollama-params.json"
 #define OLLAMA_TEMPLATE  "ollama-template.txt"
+#define OLLAMA_SYSTEM    "ollama-system.txt"
+#define OLLAMA_MESSAGES  "ollama-messages.json"
 #define OLLAMA_MAX_LAYER (64 << 10)
 
 struct str;

@@ -64,7 +64,10 @@ static int add_layers(struct pull_plan *plan, const char *registry, const char *
 {
     static const struct {
         const char *kind, *name;
-    } others[] = {{"params", OLLAMA_PARAMS}, {"template", OLLAMA_TEMPLATE}};
+    } others[] = {{"params", OLLAMA_PARAMS},
+                  {"template", OLLAMA_TEMPLATE},
+                  {"system", OLLAMA_SYSTEM},
+                  {"messages", OLLAMA_MESSAGES}};
     const char *base = strrchr(repo, '/');
     char name[320];
     int r;

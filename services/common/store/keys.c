@@ -78,3 +78,16 @@ int store_put_stops(struct str *out, const char *const *stops, size_t n)
     }
     return r < 0 || n == 0 ? r : str_puts(out, "]\n");
 }
+
+int store_put_messages(struct str *out, const struct model_message *messages, size_t n)
+{
+    int r = n ? str_puts(out, "messages:\n") : 0;
+
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        r = str_printf(out,
+                       "  - {role: %s, content: ", messages[i].of_assistant ? "assistant" : "user");
+        r = r < 0 ? r : store_put_quoted(out, messages[i].text);
+        r = r < 0 ? r : str_puts(out, "}\n");
+    }
+    return r;
+}

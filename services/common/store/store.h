@@ -155,3 +155,5 @@ int store_put_key(struct str *out, const char *key, const char *value);
 int store_put_sampling(struct str *out, const struct inf_sampling *sampling);
 /* Appends the key `stop`, unless @n is 0. */
 int store_put_stops(struct str *out, const char *const *stops, size_t n);
+/* Appends the key `messages`, unless @n is 0. */
+int store_put_messages(struct str *out, const struct model_message *messages, size_t n);

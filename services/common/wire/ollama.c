@@ -51,64 +51,101 @@ static const char *const option_names[] = {
     NULL,
 };
 
-/* Reads a duration such as "1h30m", and returns it in seconds; NAN: @text is not a duration. A
- * number without a unit is a number of seconds. */
-static double duration_read(const char *text)
+/* Adds @count units of @unit nanoseconds and the digits of a fraction of a unit at *text, which
+ * gets past them. Returns false if the sum is above INT64_MAX, as in Go. */
+static bool duration_add(uint64_t count, uint64_t unit, const char *fraction, uint64_t *sum)
+{
+    uint64_t ns;
+    double part = 0, scale = (double)unit;
+
+    for (; *fraction >= '0' && *fraction <= '9'; fraction++) {
+        scale /= 10;
+        part += (*fraction - '0') * scale;
+    }
+    /* A thousandth of a nanosecond repairs what the additions have lost. */
+    return size_mul(count, unit, &ns) && size_add(ns, (uint64_t)(part + 1e-3), &ns) &&
+           size_add(*sum, ns, sum) && *sum <= INT64_MAX;
+}
+
+/* Returns the nanoseconds of the unit with which @text begins, and its length; 0: none. */
+static uint64_t duration_unit(const char *text, size_t *ret_len)
 {
     static const struct {
         const char *name;
-        double seconds;
-    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3},
-                 {"s", 1},     {"m", 60},    {"h", 3600}};
-    const double sign = *text == '-' ? -1 : 1;
-    double sum = 0;
+        uint64_t ns;
+    } units[] = {{"ns", 1},       {"us", 1000},      {"\xc2\xb5s", 1000}, {"\xce\xbcs", 1000},
+                 {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000},  {"h", 3600000000000}};
 
+    *ret_len = strcspn(text, "0123456789.");
+    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+        if (strlen(units[i].name) == *ret_len && memcmp(units[i].name, text, *ret_len) == 0)
+            return units[i].ns;
+    return 0;
+}
+
+/* Reads a duration as time.ParseDuration() of Go does, such as "1h30m", ".5s" or "500ms". A whole
+ * number without a unit is a number of seconds, as in Ollama's setting OLLAMA_KEEP_ALIVE. Returns
+ * false if @text is not a duration. */
+static bool duration_read(const char *text, bool *ret_negative, uint64_t *ret_ns)
+{
+    static const char digits[] = "0123456789";
+    uint64_t sum = 0;
+
+    *ret_negative = *text == '-';
     text += *text == '-' || *text == '+';
     if (!*text)
-        return NAN;
-    while (*text) {
-        const size_t n = strspn(text, "0123456789.");
-        char *end;
-        double value;
-        size_t i = 0;
+        return false;
+    for (bool is_first = true; *text; is_first = false) {
+        const size_t n_whole = strspn(text, digits);
+        const char *fraction = text + n_whole + (text[n_whole] == '.');
+        const size_t n_fraction = fraction > text + n_whole ? strspn(fraction, digits) : 0;
+        const char *end = fraction + n_fraction;
+        size_t n_unit;
+        uint64_t count = 0, unit = duration_unit(end, &n_unit);
 
-        if (!n)
-            return NAN;
-        value = strtod(text, &end);
-        if (end != text + n)
-            return NAN;
-        if (!*end)
-            return sum == 0 ? sign * value : NAN;
-        /* "ms" stands before "m" in the table, because "m" is also the beginning of "ms". */
-        while (i < ARRAY_SIZE(units) && strncmp(end, units[i].name, strlen(units[i].name)) != 0)
-            i++;
-        if (i == ARRAY_SIZE(units))
-            return NAN;
-        sum += value * units[i].seconds;
-        text = end + strlen(units[i].name);
+        if (n_whole + n_fraction == 0)
+            return false;
+        if (!unit && is_first && !*end && end == text + n_whole)
+            unit = 1000000000;
+        for (size_t i = 0; i < n_whole; i++)
+            if (!size_mul(count, 10, &count) || !size_add(count, (uint64_t)(text[i] - '0'), &count))
+                return false;
+        if (!unit || !duration_add(count, unit, n_fraction ? fraction : "", &sum))
+            return false;
+        text = end + n_unit;
     }
-    return sign * sum;
+    *ret_ns = sum;
+    return true;
+}
+
+/* Returns the microseconds of a number of seconds, which is 0 only if @seconds is 0. */
+static uint64_t keep_of_seconds(double seconds)
+{
+    return seconds < 0 || seconds > 1e12 ? OLLAMA_FOREVER : (uint64_t)ceil(seconds * 1e6);
 }
 
 int ollama_read_keep_alive(json_t *body, uint64_t *ret_usec, struct problem *problem)
 {
     const json_t *value = field_find(body, "keep_alive");
-    double seconds;
+    bool is_negative = false;
+    uint64_t ns;
 
     if (!value)
         return 0;
-    if (json_is_number(value))
-        seconds = json_number_value(value);
-    else if (json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value))
-        seconds = duration_read(json_string_value(value));
-    else
+    if (json_is_number(value)) {
+        *ret_usec = keep_of_seconds(json_number_value(value));
+        return 1;
+    }
+    if (!json_is_string(value))
         return field_wrong_type("keep_alive", "a number of seconds or a text such as \"5m\"", value,
                                 problem);
-    if (isnan(seconds))
+    if (strlen(json_string_value(value)) != json_string_length(value) ||
+        !duration_read(json_string_value(value), &is_negative, &ns))
         return problem_set(problem, 400, "invalid_value", "keep_alive",
                            "Invalid value for 'keep_alive': it must be a number of seconds, or a "
-                           "text such as \"5m\" or \"1h30m\".");
-    *ret_usec = seconds < 0 || seconds > 1e12 ? OLLAMA_FOREVER : (uint64_t)(seconds * 1e6);
+                           "text of numbers with the units h, m, s, ms, us or ns, such as \"5m\", "
+                           "\"1h30m\" or \"500ms\".");
+    *ret_usec = is_negative && ns > 0 ? OLLAMA_FOREVER : DIV_UP(ns, 1000);
     return 1;
 }
 
