@@ -6,6 +6,7 @@
 
 #include "common/service/log.h"
 #include "core/clock.h"
+#include "host/residents-spare.h"
 
 /* The places and the memory that a set of residents takes. */
 struct residents_use {
@@ -140,6 +141,7 @@ static void resident_bequeath(struct resident *r, struct resident *heir)
     log_info("unloading %s", r->name);
     /* The watch belongs to the loop, so it is freed here, on the loop's thread. */
     r->watch = loop_watch_free(r->watch);
+    resident_spare_keep(r);
     resident_unlink(r);
     r->next = heir->victims;
     heir->victims = r;
@@ -184,5 +186,6 @@ bool residents_make_room(struct residents *pool, struct resident *heir)
         use_drop(&use, victim);
         resident_bequeath(victim, heir);
     }
+    residents_spare_trim(pool, heir, use.host + heir->host_bytes);
     return true;
 }

@@ -19,6 +19,7 @@
 #include "core/clock.h"
 #include "core/err.h"
 #include "host/residents-memory.h"
+#include "host/residents-spare.h"
 
 static struct resident *resident_free(struct resident *resident);
 
@@ -31,6 +32,7 @@ static void resident_free_victims(struct resident *heir)
         heir->victims = victim->next;
         resident_free(victim);
     }
+    resident_spares_free(STEAL(heir->spares));
 }
 
 static struct resident *resident_free(struct resident *resident)
@@ -87,7 +89,11 @@ static int resident_open_model(struct resident *resident)
     _cleanup_free_ char *template = NULL;
     struct inf_model_params model = {.path = resident->path};
     const char *what = resident->settings.template;
-    const int r = what ? template_load(what, &template, &resident->err) : 0;
+    int r;
+
+    if (resident->model)
+        return 0;
+    r = what ? template_load(what, &template, &resident->err) : 0;
 
     if (r < 0)
         return r;
@@ -276,6 +282,7 @@ static struct resident *resident_new(struct residents *pool, const struct models
         model_settings_copy(&resident->arena, &entry->settings, &resident->settings) < 0 ||
         (pool->ops->init && pool->ops->init(resident, key) < 0))
         return resident_free(resident);
+    resident->model = resident_spare_take(resident);
     resident->next = pool->first;
     pool->first = resident;
     return resident;
@@ -368,7 +375,7 @@ static void residents_schedule(struct loop_task *task)
     uint64_t next, wait = UINT64_MAX;
 
     residents_free_dropped(pool);
-    next = residents_expire(pool);
+    next = MIN(residents_expire(pool), residents_spare_expire(pool));
     if (!pool->loading)
         residents_load_next(pool, &wait);
     next = MIN(next, wait);
@@ -508,6 +515,7 @@ unsigned residents_unload(struct residents *pool, const char *name, bool by_comm
         r->keep_usec = 0;
         r->pinned = r->pinned && !by_command;
     }
+    residents_spare_drop(pool, name);
     loop_task_queue(pool->loop, &pool->schedule);
     return n;
 }
@@ -572,4 +580,5 @@ void residents_done(struct residents *pool)
         pool->dropped = resident->next;
         resident_free(resident);
     }
+    residents_spare_drop(pool, NULL);
 }

@@ -105,6 +105,7 @@ struct resident {
                                  the service exits or another model needs its place */
     bool pinned;              /* it stays until it is unloaded by command */
     struct resident *victims; /* list of residents that the loader frees before it loads this one */
+    struct resident_spare *spares; /* list of spares (residents-spare.h) that it frees as well */
     struct inf_err err;
     int load_status;
     bool leads_out; /* load_status is caused by a link whose target this process may not open */
@@ -132,7 +133,8 @@ struct residents {
     uint32_t max_models;     /* 0 means 1 */
     uint64_t host_budget, device_budget; /* bytes for all residents together; 0: no limit */
     struct resident *first, *loading;
-    struct resident *dropped; /* list of dropped residents, which get no new users */
+    struct resident *dropped;      /* list of dropped residents, which get no new users */
+    struct resident_spare *spares; /* list of models that stay open; the youngest is the first */
     struct loop_task schedule;
     struct loop_timer expiry; /* fires when the first unused resident has stayed for its keep_usec,
                                  or when a waiting resident has waited for RESIDENT_PATIENCE_USEC */

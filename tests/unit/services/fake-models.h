@@ -22,6 +22,7 @@
 
 struct inf_model {
     bool is_stale;
+    int n_refs;
     struct inf_model_info info;
 };
 
@@ -46,6 +47,7 @@ static char story[256]; /* protected by the lock */
 static bool closed_beside;
 static unsigned n_read;
 static int n_models;
+static unsigned n_opened; /* how often a model was opened */
 
 static void tell(char sign, const char *name)
 {
@@ -70,14 +72,23 @@ int inf_model_open(const struct inf_model_params *params, struct inf_model **ret
         return -ENOMEM;
     *ret_model = calloc(1, sizeof(**ret_model));
     assert_non_null(*ret_model);
+    (*ret_model)->n_refs = 1;
     __atomic_fetch_add(&n_models, 1, __ATOMIC_RELAXED);
+    n_opened++;
     return 0;
+}
+
+struct inf_model *inf_model_ref(struct inf_model *model)
+{
+    __atomic_fetch_add(&model->n_refs, 1, __ATOMIC_RELAXED);
+    return model;
 }
 
 struct inf_model *inf_model_unref(struct inf_model *model)
 {
-    if (model)
-        __atomic_fetch_sub(&n_models, 1, __ATOMIC_RELAXED);
+    if (!model || __atomic_fetch_sub(&model->n_refs, 1, __ATOMIC_ACQ_REL) > 1)
+        return NULL;
+    __atomic_fetch_sub(&n_models, 1, __ATOMIC_RELAXED);
     free(model);
     return NULL;
 }
@@ -269,7 +280,7 @@ static void begin(uint32_t max_models)
     pool = (struct residents){.ops = &fake_ops, .max_models = max_models};
     model_settings_clear(&settings);
     story[0] = '\0';
-    n_read = 0;
+    n_read = n_opened = 0;
     main_thread = pthread_self();
     sem_init(&gate, 0, 0);
     ASSERT_OK(loop_new(&pool.loop));
