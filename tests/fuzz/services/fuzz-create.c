@@ -32,6 +32,31 @@ static void add_files(json_t *body, struct pull_plan *plan)
     plan->is_gguf = plan->n > 0;
 }
 
+/* Checks that the manifest has the system message and the other messages of the request. */
+static void check_messages(const struct model_settings *settings, const json_t *body)
+{
+    const json_t *list = json_object_get(body, "messages");
+    const char *system = json_string_value(json_object_get(body, "system"));
+    const size_t n = json_array_size(list), n_system = n - settings->n_messages;
+
+    if (n < settings->n_messages || n_system > 1)
+        abort();
+    if (n_system)
+        system = json_string_value(json_object_get(json_array_get(list, 0), "content"));
+    if (!settings->system != (!system || !system[0]) ||
+        (settings->system && strcmp(settings->system, system) != 0))
+        abort();
+    for (size_t i = 0; i < settings->n_messages; i++) {
+        const json_t *m = json_array_get(list, n_system + i);
+
+        if (strcmp(settings->messages[i].text, json_string_value(json_object_get(m, "content"))) !=
+                0 ||
+            settings->messages[i].of_assistant !=
+                (json_string_value(json_object_get(m, "role"))[0] == 'a'))
+            abort();
+    }
+}
+
 /* Writes the manifest of the new model and reads it. */
 static void read_manifest(const struct store_creation *creation, json_t *body)
 {
@@ -50,6 +75,7 @@ static void read_manifest(const struct store_creation *creation, json_t *body)
         manifest.n_files != plan.n || !manifest.licence != !plan.licence ||
         (plan.licence && strcmp(manifest.licence, plan.licence) != 0))
         abort();
+    check_messages(&manifest.settings, body);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -163,13 +163,80 @@ TEST(keep_alive_is_a_number_or_a_text)
     assert_int_equal(keep_alive("\"1.5s\""), 1500000);
     assert_int_equal(keep_alive("\"100ms\""), 100000);
     assert_int_equal(keep_alive("\"-5m\""), OLLAMA_FOREVER);
-    for (size_t i = 0; i < 9; i++) {
-        static const char *const bad[] = {"\"\"",     "\"m\"",  "\"5 m\"", "\"5m3\"", "\"1..2s\"",
-                                          "\"nans\"", "\"5w\"", "true",    "[]"};
+    assert_int_equal(keep_alive("-0.5"), OLLAMA_FOREVER);
+    assert_int_equal(keep_alive("1e-9"), 1);
+}
 
+/* The values that time.ParseDuration() of Go gives for these texts, in microseconds. A time above 0
+ * does not become 0, because 0 unloads the model at once. */
+TEST(keep_alive_is_read_as_go_reads_durations)
+{
+    static const struct {
+        const char *text;
+        uint64_t usec;
+    } rows[] = {
+        {"\"500ms\"", 500000},
+        {"\"1.5h\"", 5400000000},
+        {"\"1h30m\"", 5400000000},
+        {"\"-1\"", OLLAMA_FOREVER},
+        {"\"-1m\"", OLLAMA_FOREVER},
+        {"\"-0\"", 0},
+        {"\"+0\"", 0},
+        {"\"-0s\"", 0},
+        {"\"+5s\"", 5000000},
+        {"\".5s\"", 500000},
+        {"\"5.s\"", 5000000},
+        {"\"1h0.25m1ms2us3ns\"", 3615001003},
+        {"\"1us\"", 1},
+        {"\"1\xc2\xb5s\"", 1},
+        {"\"1\xce\xbcs\"", 1},
+        {"\"1ns\"", 1},
+        {"\"999999999ns\"", 1000000},
+        {"\"0.1s0.1s\"", 200000},
+        {"\"0.3333333333333333333h\"", 1200000000},
+        {"\"2562047h\"", 9223369200000000},
+        {"\"9223372036854775807ns\"", 9223372036854776},
+    };
+    static const char *const bad[] = {
+        "\"\"",
+        "\"m\"",
+        "\"5 m\"",
+        "\"5m3\"",
+        "\"1..2s\"",
+        "\"nans\"",
+        "\"5w\"",
+        "true",
+        "[]",
+        "{}",
+        "\".s\"",
+        "\".\"",
+        "\"-\"",
+        "\"+\"",
+        "\"--1s\"",
+        "\"1.5\"",
+        "\"1e3s\"",
+        "\"0x5s\"",
+        "\"5S\"",
+        "\"5sec\"",
+        "\"5min\"",
+        "\"1d\"",
+        "\"inf\"",
+        "\"5s \"",
+        "\" 5s\"",
+        "\"5m-3s\"",
+        "\"5s\\u0000\"",
+        "\"5\xc2\xb5\"",
+        "\"2562048h\"",
+        "\"9223372036854775808ns\"",
+        "\"99999999999999999999s\"",
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (keep_alive(rows[i].text) != rows[i].usec)
+            fail_msg("%s: %llu", rows[i].text, (unsigned long long)keep_alive(rows[i].text));
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
         if (keep_alive(bad[i]) != 54321)
             fail_msg("accepted: %s", bad[i]);
-    }
 }
 
 /* Checks the conversation that a body becomes, as JSON text. If the body is refused, @wanted is the
@@ -226,5 +293,6 @@ RUN_TESTS(cmocka_unit_test(what_a_request_does_not_set_is_left_open),
           cmocka_unit_test(options_are_read), cmocka_unit_test(formats_and_thinking_are_read),
           cmocka_unit_test(bad_parameters_are_named),
           cmocka_unit_test(keep_alive_is_a_number_or_a_text),
+          cmocka_unit_test(keep_alive_is_read_as_go_reads_durations),
           cmocka_unit_test(messages_become_a_conversation),
           cmocka_unit_test(names_and_times_are_written))
