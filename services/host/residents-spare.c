@@ -41,7 +41,8 @@ static uint64_t spare_bytes(const struct resident_spare *spare)
 
 void resident_spare_keep(const struct resident *r)
 {
-    struct resident_spare *spare = r->model ? calloc(1, sizeof(*spare)) : NULL;
+    const bool has_budget = r->pool->host_budget > 0;
+    struct resident_spare *spare = r->model && has_budget ? calloc(1, sizeof(*spare)) : NULL;
 
     if (!spare)
         return;
@@ -92,8 +93,7 @@ struct inf_model *resident_spare_take(const struct resident *r)
 
 void residents_spare_trim(struct residents *pool, struct resident *heir, uint64_t host_bytes)
 {
-    const uint64_t budget = pool->host_budget ? pool->host_budget : UINT64_MAX;
-    uint64_t left = budget - MIN(budget, host_bytes);
+    uint64_t left = pool->host_budget - MIN(pool->host_budget, host_bytes);
     struct resident_spare **at = &pool->spares, *rest;
     unsigned n = 0;
 

@@ -8,8 +8,8 @@
  * model is requested again, its files need not be read again, and the pages of its weights need not
  * be entered into the page tables again. This is most of the work of switching between two models.
  *
- * Spares count in the budget of the host's memory, and go before any resident does. All functions
- * run on the loop.
+ * Spares count in the budget of the host's memory, and go before any resident does. A pool without
+ * a budget has no spares. All functions run on the loop.
  */
 
 #include <stdint.h>
@@ -26,8 +26,8 @@ enum {
 /* How long a spare stays. Until then, the disk space of a removed model is not free. */
 #define RESIDENT_SPARE_USEC ((uint64_t)2 * 60 * 1000000)
 
-/* Keeps the model of the resident, which is unloaded for another one, as a spare. If memory is
- * short, does nothing. */
+/* Keeps the model of the resident, which is unloaded for another one, as a spare. Does nothing if
+ * there is no budget, or if memory is short. */
 void resident_spare_keep(const struct resident *resident);
 /* Returns the spare that was opened from the files of the resident, if they have not changed since.
  * It is no spare any more, and the caller owns the reference. NULL: there is none. */

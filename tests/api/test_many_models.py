@@ -208,6 +208,34 @@ def test_three_models_serve_eight_clients_for_ten_minutes(many):
 
 # --- manifests ---
 
+def mapped(suite):
+    """Returns which models' files the chat service has mapped."""
+    with open("/proc/%d/maps" % suite.chat.wait_pid()) as f:
+        text = f.read()
+    return [name for name in NAMES if "/%s.gguf" % name in text]
+
+
+def test_a_model_that_made_room_stays_open_while_the_budget_permits(many):
+    suite = many("  max_models: 1\n  memory: 225MiB\n  context: 2048\n")
+    answers = [complete(suite, name)[1]["choices"] for name in NAMES]
+    # A spare counts with its weights and 64 MiB, so that two fit beside a loaded model, but not three.
+    assert list(loaded(suite)) == ["three"] and mapped(suite) == NAMES
+    assert complete(suite, "one")[1]["choices"] == answers[0] and list(loaded(suite)) == ["one"]
+    assert call(suite, "/v1/models/unload", {"model": "three"}, unix=True)[0] == 200
+    assert mapped(suite) == ["one", "two"]
+    # A file that changed is opened again.
+    (suite.models / "two.gguf").write_bytes((suite.models / "two.gguf").read_bytes())
+    assert complete(suite, "two")[1]["choices"] == answers[1]
+    assert "unusable" not in pathlib.Path(suite.log_path).read_text()
+
+
+def test_a_model_that_made_room_is_closed_if_the_budget_is_for_one(many):
+    suite = many("  max_models: 1\n  memory: 100MiB\n  context: 2048\n")
+    for name in NAMES:
+        assert complete(suite, name)[0] == 200
+        assert mapped(suite) == [name]
+
+
 def test_settings_of_a_manifest_are_used(many):
     suite = many(mine="path: one.gguf\ncontext: 512\nkv_type: q8_0\nstop: [e]\nkeep_alive: 7min\n"
                       "adapters: [legal]\n")

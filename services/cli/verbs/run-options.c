@@ -12,7 +12,7 @@ const char run_help[] =
     "       sconce run --sessions [--json]\n"
     "Prints one answer to PROMPT (`-`: from standard input), or starts a conversation.\n"
     "`sconce info MODEL` shows the sampling parameters that replace the defaults below.\n\n"
-    "  -s, --system TEXT    the system message\n"
+    "  -s, --system TEXT    the system message (default: that of the model's manifest)\n"
     "  -n, --max-tokens N   longest answer in tokens (default: until the context is full)\n"
     "  --temperature X      0 always takes the most likely token (default: 0.7)\n"
     "  --top-p X            keep the most likely tokens up to this sum of\n"

@@ -2,6 +2,13 @@
 /* Tests spares: models that made room for others, and whose files stay open for a while. */
 #include "fake-models.h"
 
+/* Begins with a place for one model, and a budget of @budget MiB. */
+static void begin_with(uint64_t budget)
+{
+    begin(1);
+    pool.host_budget = budget << 20;
+}
+
 /* Uses the model @name once. */
 static void use(const char *name)
 {
@@ -11,7 +18,7 @@ static void use(const char *name)
 
 TEST(a_model_that_made_room_is_not_opened_again)
 {
-    begin(1);
+    begin_with(4096);
     use("a");
     use("b");
     use("a");
@@ -24,9 +31,8 @@ TEST(a_model_that_made_room_is_not_opened_again)
 
 TEST(spares_fit_into_the_budget)
 {
-    begin(1);
+    begin_with(100);
     /* A spare counts with 64 MiB and its weights, of which these models have none. */
-    pool.host_budget = (uint64_t)100 << 20;
     use("a");
     use("b");
     assert_int_equal(n_models, 2);
@@ -37,8 +43,12 @@ TEST(spares_fit_into_the_budget)
     use("a");
     assert_int_equal(n_opened, 4);
     finish();
-    begin(1);
-    pool.host_budget = 10;
+    begin_with(10);
+    use("a");
+    use("b");
+    assert_int_equal(n_models, 1);
+    finish();
+    begin_with(0);
     use("a");
     use("b");
     assert_int_equal(n_models, 1);
@@ -47,7 +57,7 @@ TEST(spares_fit_into_the_budget)
 
 TEST(there_are_at_most_four_spares)
 {
-    begin(1);
+    begin_with(4096);
     for (char name[] = "a"; name[0] < 'h'; name[0]++)
         use(name);
     assert_int_equal(n_models, 1 + 4);
@@ -58,7 +68,7 @@ TEST(a_spare_of_another_file_is_not_used)
 {
     struct waiter w = waiter();
 
-    begin(1);
+    begin_with(4096);
     use("a");
     use("b");
     want_file(&w, "a", "a", 2, NULL);
@@ -77,7 +87,7 @@ TEST(a_spare_of_another_file_is_not_used)
 
 TEST(a_spare_of_another_template_is_not_used)
 {
-    begin(1);
+    begin_with(4096);
     use("a");
     use("b");
     settings.template = "chatml";
@@ -94,7 +104,7 @@ TEST(a_model_that_is_unloaded_by_command_is_no_spare)
 {
     struct waiter w = waiter();
 
-    begin(1);
+    begin_with(4096);
     use("a");
     use("b");
     assert_int_equal(n_models, 2);
