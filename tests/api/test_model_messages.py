@@ -119,6 +119,35 @@ def test_the_stops_of_a_template_go_with_it(chats):
     assert stops("u") == ["### Instruction:"]
 
 
+def test_a_model_keeps_fractions_of_a_second(chats):
+    with open(chats.path + "/short.yaml", "w") as f:
+        f.write("path: base/w.gguf\nkeep_alive: 500ms\n")
+    chats.client.create("child", from_="short")
+    out = subprocess.run([SCONCE, "show", "--json", "--models", chats.path, "child"], capture_output=True, text=True,
+                         check=True)
+    assert json.loads(out.stdout)["settings"]["keep_alive"] == 0.5
+
+
+def test_a_short_time_is_not_no_time(chats):
+    def is_loaded():
+        return "base:latest" in [m.model for m in chats.client.ps().models]
+
+    def ask(value):
+        chats.client.generate("base", "Hi", options={"num_predict": 1}, keep_alive=value)
+        return is_loaded()
+
+    for value in (1.5, "1h30m", "-1", -1, "0.5m", "1500ms"):
+        assert ask(value), value
+    chats.wait(lambda: not is_loaded())
+    for value in (0, "0", "0s", "-0"):
+        ask(value)
+        chats.wait(lambda: not is_loaded(), 1)
+    for value in ("1.5", "5 m", "1d", "soon", ""):
+        with pytest.raises(ollama.ResponseError) as e:
+            ask(value)
+        assert e.value.status_code == 400 and "'keep_alive'" in e.value.error
+
+
 # --- conversations ---
 
 def test_the_messages_come_before_those_of_a_request(chats):
@@ -230,6 +259,7 @@ def test_run_applies_the_messages(chats):
     ("system: []\n", "1:1"), ("system: ''\n", "1:1"), ("messages: {}\n", "1:1"), ("messages: [x]\n", "1:12"),
     ("messages: [{role: user}]\n", "1:12"), ("messages: [{role: tool, content: x}]\n", "1:12"),
     ("messages: [{role: user, content: x, more: y}]\n", "1:12"),
+    ("messages: [{role: user, content: x, content: y}]\n", "1:12"),
     ("system: %s\n" % ("x" * 65537), "1:1"),
     ("messages: [{role: user, content: %s}, {role: user, content: %s}]\n" % ("x" * 40000, "x" * 40000), "1:40037"),
 ])
@@ -251,6 +281,12 @@ def test_a_pull_from_ollamas_registry_keeps_the_messages(chats):
     talks = manifest(chats, "talks")
     assert talks["system"] == SYSTEM and talks["messages"] == SHOTS
     assert prompt(chats, "talks", [USER]) == prompt(chats, "shots", [USER])
+    listed = [{"role": "system", "content": "Be kind."}, *SHOTS]
+    for name, more in (("lists", {}), ("both", {"system": b"Be brief."})):
+        hub.put_ollama(name, "latest", WEIGHTS, {"messages": json.dumps(listed).encode(), **more})
+        assert chats.ask("POST", "/api/pull", {"model": name, "stream": False}, ALL)[0] == 200
+        assert manifest(chats, name)["messages"] == SHOTS
+    assert manifest(chats, "lists")["system"] == "Be kind." and manifest(chats, "both")["system"] == "Be brief."
     hub.put_ollama("odd", "latest", WEIGHTS, {"messages": b'[{"role": "tool", "content": "x"}]'})
     status, answer = chats.ask("POST", "/api/pull", {"model": "odd", "stream": False}, ALL)
     assert status == 502 and "messages of the model" in answer["error"]

@@ -245,9 +245,9 @@ static int read_message(struct manifest_reader *m, const yaml_node_t *node, size
         const char *text =
             r < 0 ? NULL : manifest_text(m, yaml_document_get_node(m->doc, p->value), &r);
 
-        if (r == 0 && strcmp(name, "role") == 0)
+        if (r == 0 && strcmp(name, "role") == 0 && !role)
             role = text;
-        else if (r == 0 && strcmp(name, "content") == 0 && strlen(text) <= room)
+        else if (r == 0 && strcmp(name, "content") == 0 && !message->text && strlen(text) <= room)
             message->text = text;
         else
             r = r < 0 ? r : -EINVAL;

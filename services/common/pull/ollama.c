@@ -115,10 +115,13 @@ static int put_system(const char *path, struct str *out, struct inf_err *reterr)
     return store_put_key(out, "system", text) < 0 ? err_set(reterr, ENOMEM, "out of memory") : 0;
 }
 
-static int put_messages(const char *path, struct str *out, struct inf_err *reterr)
+/* Appends the messages. The first one may be the system's, which counts unless @has_system, because
+ * the system message then is in a layer of its own. */
+static int put_messages(const char *path, bool has_system, struct str *out, struct inf_err *reterr)
 {
     struct model_message messages[MODEL_MAX_MESSAGES];
     _cleanup_free_ char *text = NULL;
+    const char *system = NULL;
     json_t *list;
     size_t len, n = 0;
     int r = file_read(path, OLLAMA_MAX_LAYER, &text, &len, reterr);
@@ -133,14 +136,18 @@ static int put_messages(const char *path, struct str *out, struct inf_err *reter
         const char *role = json_string_value(json_object_get(m, "role"));
         const char *what = json_string_value(content);
 
-        if (!role || !what || !what[0] || strlen(what) != json_string_length(content) ||
-            (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
+        if (!role || !what || !what[0] || strlen(what) != json_string_length(content))
+            r = -EBADMSG;
+        else if (i == 0 && strcmp(role, "system") == 0)
+            system = has_system ? NULL : what;
+        else if (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0)
             r = -EBADMSG;
         else
             messages[n++] = (struct model_message){.of_assistant = role[0] == 'a', .text = what};
     }
     if (r == 0)
-        r = store_put_messages(out, messages, n);
+        r = store_put_key(out, "system", system);
+    r = r < 0 ? r : store_put_messages(out, messages, n);
     json_decref(list);
     return r == -EBADMSG ? err_set(reterr, EBADMSG,
                                    "the messages of the model are not at most %d texts of the user "
@@ -225,6 +232,15 @@ static int put_template(const char *path, struct pull_plan *plan, struct str *ou
     return 0;
 }
 
+/* Returns whether the plan has the file @name. */
+static bool plan_has(const struct pull_plan *plan, const char *name)
+{
+    for (size_t i = 0; i < plan->n; i++)
+        if (strcmp(plan->files[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 int ollama_put_settings(const char *model, struct pull_plan *plan, struct str *out,
                         struct inf_err *reterr)
 {
@@ -243,7 +259,7 @@ int ollama_put_settings(const char *model, struct pull_plan *plan, struct str *o
         else if (strcmp(plan->files[i].name, OLLAMA_SYSTEM) == 0)
             r = put_system(system, out, reterr);
         else if (strcmp(plan->files[i].name, OLLAMA_MESSAGES) == 0)
-            r = put_messages(messages, out, reterr);
+            r = put_messages(messages, plan_has(plan, OLLAMA_SYSTEM), out, reterr);
         else if (strcmp(plan->files[i].name, OLLAMA_TEMPLATE) == 0 && !has_template(weights))
             r = put_template(template, plan, out, reterr);
     }

@@ -51,8 +51,8 @@ static const char *const option_names[] = {
     NULL,
 };
 
-/* Adds @count units of @unit nanoseconds and the digits of a fraction of a unit at *text, which
- * gets past them. Returns false if the sum is above INT64_MAX, as in Go. */
+/* Adds @count units of @unit nanoseconds to *sum, and the part of a unit that the digits at
+ * @fraction are. Returns false if the sum is above INT64_MAX, as in Go. */
 static bool duration_add(uint64_t count, uint64_t unit, const char *fraction, uint64_t *sum)
 {
     uint64_t ns;
