@@ -2,6 +2,7 @@
 """Tests the system message and the other messages that a model has: POST /api/create makes them with Ollama's own
 client, and all routes of conversations and `sconce run` apply them."""
 import json
+import re
 import subprocess
 
 import hub as hubs
@@ -206,12 +207,15 @@ def test_every_route_of_conversations_applies_the_system_message(chats, path):
 
 
 def test_ollamas_client_sees_the_same(chats):
+    def read(answer):
+        return answer.prompt_eval_count, answer.response if "response" in answer else answer.message.content
+
     options = {"temperature": 0, "num_predict": 8}
-    base = chats.client.generate("base", "Hi", system=SYSTEM, options=options)
-    assert chats.client.generate("pirate", "Hi", options=options).response == base.response
-    assert chats.client.generate("pirate", "Hi", system="", options=options).response == base.response
-    base = chats.client.chat("base", [{"role": "system", "content": SYSTEM}, *SHOTS, USER], options=options)
-    assert chats.client.chat("shots", [USER], options=options).message.content == base.message.content
+    base = read(chats.client.generate("base", "Hi", system=SYSTEM, options=options))
+    assert read(chats.client.generate("pirate", "Hi", options=options)) == base
+    assert read(chats.client.generate("pirate", "Hi", system="", options=options)) == base
+    base = read(chats.client.chat("base", [{"role": "system", "content": SYSTEM}, *SHOTS, USER], options=options))
+    assert read(chats.client.chat("shots", [USER], options=options)) == base
 
 
 def test_a_context_leaves_the_first_messages_out(chats):
@@ -242,15 +246,18 @@ def test_a_change_of_the_messages_is_used(chats):
 
 def test_run_applies_the_messages(chats):
     def run(*args):
-        return subprocess.run([SCONCE, "run", "--models", chats.path, "--temperature", "0", "-n", "12", *args],
-                              capture_output=True, text=True, check=True).stdout
+        out = subprocess.run([SCONCE, "run", "--models", chats.path, "--temperature", "0", "-n", "12", "-v", *args],
+                             capture_output=True, text=True, check=True)
+        return int(re.search(r"(\d+) tokens read", out.stderr).group(1)), out.stdout
 
     words = ["What is a socket?"]
     system = run("base", "--system", SYSTEM, *words)
-    assert run("pirate", *words) == system
+    assert run("pirate", *words) == system and run("base", *words)[0] < system[0]
     assert run("pirate", "--system", "Be brief.", *words) == run("base", "--system", "Be brief.", *words)
-    answer = chats.client.chat("shots", [USER], options={"temperature": 0, "num_predict": 12}).message.content
-    assert run("shots", *words).strip() == answer.strip()
+    answer = chats.client.chat("shots", [USER], options={"temperature": 0, "num_predict": 12})
+    shots = run("shots", *words)
+    assert shots[0] == answer.prompt_eval_count > system[0]
+    assert shots[1].strip() == answer.message.content.strip()
 
 
 # --- manifests ---
