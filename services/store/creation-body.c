@@ -21,6 +21,11 @@ static int refuse_others(json_t *body, struct problem *problem)
     } rows[] = {
         {"adapters", "adapters of weights are not applied"},
         {"quantize", "`sconce convert` makes other number formats"},
+        {"modelfile",
+         "the instructions FROM, PARAMETER, TEMPLATE, SYSTEM, MESSAGE and LICENSE have "
+         "fields of their own"},
+        {"renderer", "the chat template writes prompts"},
+        {"parser", "the chat template tells how answers are read"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -280,8 +285,8 @@ int creation_new(json_t *body, struct store_creation **ret, struct problem *prob
         return problem_no_memory(problem);
     c->body = body;
     c->streams = true;
-    r = fields_known(body, "", create_fields, problem);
-    r = r < 0 ? r : refuse_others(body, problem);
+    r = refuse_others(body, problem);
+    r = r < 0 ? r : fields_known(body, "", create_fields, problem);
     r = r < 0 ? r : read_name(c, problem);
     r = r < 0 ? r : field_text(body, "from", &c->from, problem);
     if (c->from && !c->from[0])

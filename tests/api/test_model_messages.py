@@ -86,8 +86,10 @@ def test_the_messages_are_shown(chats):
 
 def test_show_has_the_parameters_and_the_template_of_the_manifest(chats):
     chats.client.create("set", from_="base", template="alpaca", parameters={
-        "temperature": 0.25, "repeat_penalty": 1.5, "stop": ["a\"b", "c"], "num_ctx": 512})
+        "temperature": 0.25, "repeat_penalty": 1.5, "stop": ["a\"b", "c"], "num_ctx": 512},
+        license=["MIT\nCopyright", "more"])
     shown = chats.client.show("set")
+    assert shown.license == "MIT"
     assert shown.parameters.splitlines() == ["num_ctx 512", "temperature 0.25", "repeat_penalty 1.5", 'stop "a\\"b"',
                                              'stop "c"']
     assert "### Instruction:" in shown.template

@@ -14,6 +14,7 @@
 #include "chat/api/ollama-answer.h"
 #include "chat/chat.h"
 #include "common/config/config.h"
+#include "common/models/manifest.h"
 #include "common/models/models.h"
 #include "common/models/templates.h"
 #include "common/wire/fields.h"
@@ -30,7 +31,9 @@ struct show {
     enum models_task task;
     char *asked; /* the name in the request */
     struct inf_model *model;
-    struct arena arena;             /* owns the texts of `settings` */
+    char *manifest;                 /* path of the manifest; NULL: there is none */
+    const char *licence;            /* of the manifest; NULL: it has none */
+    struct arena arena;             /* owns the texts of `settings`, and the licence */
     struct model_settings settings; /* of the model's manifest */
     struct inf_sampling sampling;   /* of the manifest */
     int status;                     /* negative: `problem` has the error */
@@ -51,6 +54,7 @@ static void show_done(struct model_request *request)
     free(s->name);
     free(s->path);
     free(s->asked);
+    free(s->manifest);
     str_done(&s->out);
     arena_done(&s->arena);
 }
@@ -207,7 +211,7 @@ static int put_modelfile(struct show *s)
 
 static int show_write(struct show *s)
 {
-    const char *license = meta_find(s->model, "general.license");
+    const char *license = s->licence ? s->licence : meta_find(s->model, "general.license");
     int r = str_putc(&s->out, '{');
 
     r = r < 0 ? r : put_modelfile(s);
@@ -236,9 +240,12 @@ static void show_describe(struct model_request *request)
 {
     struct show *s = show_of(request);
     _cleanup_free_ char *template = NULL;
+    struct model_manifest manifest;
     struct inf_err err = {};
     int r = 0;
 
+    if (s->manifest && model_manifest_read(&s->arena, s->manifest, &manifest, NULL) == 0)
+        s->licence = manifest.licence;
     if (!s->model && s->settings.template)
         r = template_load(s->settings.template, &template, &err);
     if (!s->model && r == 0)
@@ -315,7 +322,9 @@ static int show_find(struct show *s, struct problem *problem)
     s->kind = strcmp(entry->kind, "gguf") == 0 ? "gguf" : "safetensors";
     s->task = entry->task;
     s->sampling = entry->sampling;
-    if (!s->name || !s->path || model_settings_copy(&s->arena, &entry->settings, &s->settings) < 0)
+    s->manifest = entry->manifest ? strdup(entry->manifest) : NULL;
+    if (!s->name || !s->path || !s->manifest != !entry->manifest ||
+        model_settings_copy(&s->arena, &entry->settings, &s->settings) < 0)
         return problem_no_memory(problem);
     resident = residents_find(&host->residents, entry->name);
     if (resident)
