@@ -280,6 +280,18 @@ def test_a_bad_manifest_is_named_with_its_place(tmp_path, text, where):
     assert "manifest.yaml:%s" % where in out.stdout + out.stderr and "must be a" in out.stdout + out.stderr
 
 
+def test_all_manifests_together_have_a_limit(tmp_path):
+    (tmp_path / "w.gguf").write_bytes(WEIGHTS)
+    text = "path: w.gguf\nsystem: %s\nmessages: [{role: user, content: %s}]\n" % ("x" * 65536, "y" * 65536)
+    for i in range(270):
+        (tmp_path / ("m%03d.yaml" % i)).write_text(text)
+    out = subprocess.run([SCONCE, "list", "--json", "--models", tmp_path], capture_output=True, text=True)
+    models = json.loads(out.stdout)
+    bad = [m for m in models if "error" in m]
+    assert len(models) == 270 and 10 < len(bad) < 20
+    assert all("all models together have more than 32 MiB" in m["error"] for m in bad)
+
+
 # --- pulls ---
 
 def test_a_pull_from_ollamas_registry_keeps_the_messages(chats):

@@ -565,6 +565,9 @@ int model_manifest_read(struct arena *arena, const char *file, struct model_mani
     *ret = (struct model_manifest){.aliases = no_aliases};
     sampling_clear(&ret->sampling);
     model_settings_clear(&ret->settings);
+    if (arena->used > MODEL_MANIFEST_MAX_ARENA)
+        return err_set(reterr, EFBIG, "the manifests of all models together have more than %d MiB",
+                       MODEL_MANIFEST_MAX_ARENA >> 20);
     r = file_read(file, MODEL_MANIFEST_MAX_FILE, &text, &len, reterr);
     if (r < 0)
         return err_set(reterr, -r, "it cannot be read: %s", strerror(-r));
