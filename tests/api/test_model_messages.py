@@ -13,6 +13,8 @@ import yaml
 from conftest import BUILD
 from store_service import ALL, WEIGHTS, Stores
 
+pytestmark = pytest.mark.sanitize
+
 SYSTEM = "Answer like a pirate.\nSay \"arr\" — {{ or }} # : 'é' \\ \x07."
 SHOTS = [{"role": "user", "content": "Hello: \"you\"\n- there"}, {"role": "assistant", "content": "Arr!"}]
 USER = {"role": "user", "content": "What is a socket?"}
