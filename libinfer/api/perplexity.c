@@ -2,10 +2,10 @@
 /*
  * inf_perplexity(): measures how well a model predicts a text, also compared with a base model.
  *
- * A chunk is computed in steps. The steps of its first half compute no logits. In its second half,
- * a step computes at most as many rows of logits as fit into MAX_LOGIT_BYTES, and each row is
- * reduced to a few numbers before the next step. If there is a base model, both models compute a
- * step before its rows are reduced.
+ * A chunk is computed in steps. The steps of its first part compute no logits. In its second part,
+ * whose rows predict tokens, a step computes at most as many rows of logits as fit into
+ * MAX_LOGIT_BYTES, and each row is reduced to a few numbers before the next step. If there is a
+ * base model, both models compute a step before its rows are reduced.
  */
 #include <errno.h>
 #include <math.h>
@@ -39,6 +39,7 @@ struct perplexity {
     int32_t *chunk;               /* [n_ctx]: a copy of the chunk's tokens, with BOS */
     int32_t bos;                  /* replaces the first token of a chunk; -1: nothing does */
     uint32_t n_ctx;               /* tokens of a chunk */
+    uint32_t first;               /* the first position of a chunk that predicts a token */
     uint32_t n_batch;             /* rows of a step without logits */
     uint32_t n_logits;            /* rows of a step with logits */
     double sum, squares;          /* of the predicted tokens' -ln(probability), and of its square */
@@ -85,19 +86,17 @@ static int perplexity_step(struct perplexity *p, uint32_t pos, uint32_t n_rows, 
 /* The last token of a chunk has no next token in the chunk, so its row is not computed. */
 static int perplexity_chunk(struct perplexity *p, const int32_t *tokens)
 {
-    const uint32_t first = p->n_ctx / 2;
-
     memcpy(p->chunk, tokens, p->n_ctx * sizeof(*tokens));
     if (p->bos >= 0)
         p->chunk[0] = p->bos;
     for (uint32_t pos = 0, n; pos < p->n_ctx - 1; pos += n) {
-        const bool logits = pos >= first;
+        const bool logits = pos >= p->first;
         uint32_t n_most = logits ? p->n_logits : p->n_batch;
         int r;
 
         for (unsigned i = 0; i < p->n_passes; i++)
             n_most = MIN(n_most, runner_max_rows(p->passes[i].runner));
-        n = MIN(n_most, (logits ? p->n_ctx - 1 : first) - pos);
+        n = MIN(n_most, (logits ? p->n_ctx - 1 : p->first) - pos);
         r = perplexity_step(p, pos, n, logits);
         if (r < 0)
             return r;
@@ -162,6 +161,9 @@ static int perplexity_check(const struct inf_perplexity_params *params, uint32_t
         return err_set(reterr, EINVAL,
                        "a chunk has between 4 and %u tokens, and a step at most %u rows",
                        MAX_TOKENS, MAX_BATCH);
+    if (params->n_predict >= n_ctx)
+        return err_set(reterr, EINVAL, "a chunk of %u tokens cannot have %u that are predicted",
+                       n_ctx, params->n_predict);
     if (info->n_ctx_train > 0 && n_ctx > info->n_ctx_train)
         return err_set(reterr, EINVAL,
                        "the model has a context of %u tokens, which is less than %u",
@@ -225,6 +227,7 @@ static struct perplexity perplexity_plan(const struct inf_perplexity_params *par
         .n_passes = params->base ? 2 : 1,
         .bos = tok && inf_tokenizer_adds_bos(tok) ? inf_tokenizer_bos(tok) : -1,
         .n_ctx = n_ctx,
+        .first = params->n_predict > 0 ? n_ctx - 1 - params->n_predict : n_ctx / 2,
         .n_batch = n_batch,
         .n_logits = MIN(n_batch, MIN(MAX(n_fit, 1u), MAX_LOGIT_ROWS)),
         .result.n_chunks = params->n_chunks > 0 ? MIN(params->n_chunks, n_chunks) : n_chunks,
@@ -236,7 +239,7 @@ static struct perplexity perplexity_plan(const struct inf_perplexity_params *par
 static int perplexity_open(struct perplexity *p, const struct inf_perplexity_params *params,
                            struct inf_err *reterr)
 {
-    const uint64_t n_predicted = (uint64_t)p->result.n_chunks * (p->n_ctx - 1 - p->n_ctx / 2);
+    const uint64_t n_predicted = (uint64_t)p->result.n_chunks * (p->n_ctx - 1 - p->first);
     int r = 0;
 
     for (unsigned i = 0; r == 0 && i < p->n_passes; i++) {

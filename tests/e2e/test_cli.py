@@ -309,6 +309,40 @@ def test_bench_measures_the_machine(sconce, installed):
     assert run(sconce, "bench", "-m", "sconce-guide", "-p", "0", "-n", "0").returncode == 1
 
 
+def test_bench_compares_kv_formats(sconce, installed, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("sconce runs models on your own machine. Which models are there?\n" * 60)
+    args = ("bench", "-m", "sconce-guide", "--kv-table", "--text", str(text), "-p", "64", "-d", "192", "-n", "4",
+            "-r", "1", "-t", "1", "--device", "cpu")
+    result = json.loads(run(sconce, *args, "--kv-type", "f32,q8_0,q4_0,q3_0", "--json").stdout)
+    assert result["depth"] == 192 and result["prompt"] == 64 and result["rounds"] == 1
+    rows = {row["type"]: row for row in result["types"]}
+    assert list(rows) == ["f16", "f32", "q8_0", "q4_0", "q3_0"]
+    possible = [row for row in rows.values() if "refusal" not in row]
+    assert [row["bits"] for row in possible][:3] == [16, 32, 8.5]
+    for row in possible:
+        assert 0 < row["needle"] <= 1 and row["ppl"] > 1 and row["pp_ratio"] > 0 and row["tg_ratio"] > 0
+    assert rows["f32"]["kld"]["value"] == 0 and rows["f32"]["same_top"]["value"] == 1
+    assert 0 < rows["q8_0"]["kld"]["value"] < rows["q4_0"]["kld"]["value"]
+    for row in possible:
+        by = rows.get(row["dominated_by"])
+        assert by is None or (by["bits"] <= row["bits"] and by["kld"]["value"] <= row["kld"]["value"])
+    shown = run(sconce, *args, "--kv-type", "q8_0").stdout
+    assert "needle" in shown and "q8_0" in shown and "f16" in shown
+    for words, message in (
+        ((), "--kv-table needs one MODEL and --text FILE"),
+        (("--text", str(text), "--membw"), "leave out the other options"),
+        (("--text", str(text), "-n", "0"), "-n of at least 1"),
+        (("--text", str(text), "--kv-type", "q8_0,"), "a name is empty"),
+        (("--text", str(text), "--kv-type", "q9"), "q9"),
+        (("--text", str(text), "-p", "8"), "too small for the sentence"),
+    ):
+        out = run(sconce, "bench", "-m", "sconce-guide", "--kv-table", "--device", "cpu", *words)
+        assert out.returncode != 0 and message in out.stderr, (words, out.stderr)
+    out = run(sconce, "bench", "-m", "sconce-guide", "--chunks", "2")
+    assert out.returncode == 2 and "--chunks needs --kv-table" in out.stderr
+
+
 def test_ppl_measures_a_text(sconce, installed, tmp_path):
     text = tmp_path / "text"
     text.write_text("sconce runs models on your own machine. <|im_end|> Which models are there?\n" * 40)

@@ -44,14 +44,16 @@ static void golden_done(struct golden *g)
     free(g->logits);
 }
 
-/* Computes the mean and the standard deviation (divisor: n) of the tokens' -ln(probability). */
-static void golden_nll(const struct golden *g, double *ret_mean, double *ret_deviation)
+/* Computes the mean and the standard deviation (divisor: n) of the tokens' -ln(probability), for
+ * the tokens after position @first. */
+static void golden_nll(const struct golden *g, size_t first, double *ret_mean,
+                       double *ret_deviation)
 {
     const uint32_t n_vocab = inf_model_info(g->model)->n_vocab;
     double nll[N_TOKENS], mean = 0, squares = 0;
     size_t n = 0;
 
-    for (size_t pos = N_TOKENS / 2; pos + 1 < N_TOKENS; pos++) {
+    for (size_t pos = first; pos + 1 < N_TOKENS; pos++) {
         const float *row = g->logits + pos * n_vocab;
         double sum = 0;
 
@@ -89,7 +91,7 @@ TEST(perplexity_is_that_of_transformers)
         golden_open(&g, names[i]);
         if (inf_tokenizer_adds_bos(inf_model_tokenizer(g.model)))
             assert_int_equal(g.tokens[0], inf_tokenizer_bos(inf_model_tokenizer(g.model)));
-        golden_nll(&g, &mean, &deviation);
+        golden_nll(&g, N_TOKENS / 2, &mean, &deviation);
         for (size_t j = 0; j < sizeof(batches) / sizeof(batches[0]); j++) {
             const struct inf_perplexity_params params = {.model = g.model,
                                                          .device = "cpu",
@@ -111,6 +113,32 @@ TEST(perplexity_is_that_of_transformers)
         }
         golden_done(&g);
     }
+}
+
+TEST(the_last_tokens_alone_can_be_predicted)
+{
+    static const uint32_t counts[] = {1, 5, N_TOKENS - 1};
+    struct golden g;
+
+    golden_open(&g, "qwen3-norm");
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        const struct inf_perplexity_params params = {.model = g.model,
+                                                     .device = "cpu",
+                                                     .n_threads = 1,
+                                                     .n_ctx = N_TOKENS,
+                                                     .n_predict = counts[i],
+                                                     .base = g.model,
+                                                     .base_kv_type = "f32"};
+        struct inf_perplexity_result result;
+        struct inf_err err = {0};
+        double mean, deviation;
+
+        golden_nll(&g, N_TOKENS - 1 - counts[i], &mean, &deviation);
+        ASSERT_OK_ERR(inf_perplexity(&params, g.tokens, N_TOKENS, &result, &err), err);
+        assert_int_equal(result.n_tokens, counts[i]);
+        assert_true(fabs(result.nll - mean) < 1e-5);
+    }
+    golden_done(&g);
 }
 
 TEST(chunks_do_not_see_each_other)
@@ -163,6 +191,10 @@ TEST(wrong_sizes_and_tokens_are_refused)
     ASSERT_ERROR(inf_perplexity(&params, g.tokens, N_TOKENS, &result, &err), EINVAL);
     ASSERT_CONTAINS(err.text, "the model has a context of");
     params.n_ctx = N_TOKENS;
+    params.n_predict = N_TOKENS;
+    ASSERT_ERROR(inf_perplexity(&params, g.tokens, N_TOKENS, &result, &err), EINVAL);
+    ASSERT_CONTAINS(err.text, "a chunk of 40 tokens cannot have 40 that are predicted");
+    params.n_predict = 0;
     params.isa = "none";
     ASSERT_ERROR(inf_perplexity(&params, g.tokens, N_TOKENS, &result, &err), EINVAL);
     params.isa = NULL;
@@ -174,5 +206,6 @@ TEST(wrong_sizes_and_tokens_are_refused)
 }
 
 RUN_TESTS(cmocka_unit_test(perplexity_is_that_of_transformers),
+          cmocka_unit_test(the_last_tokens_alone_can_be_predicted),
           cmocka_unit_test(chunks_do_not_see_each_other),
           cmocka_unit_test(wrong_sizes_and_tokens_are_refused))

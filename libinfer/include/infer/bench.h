@@ -123,6 +123,8 @@ struct inf_perplexity_params {
     uint32_t n_ctx;                                 /* tokens of a chunk, at least 4; 0: 512 */
     uint32_t n_batch;                               /* rows of one step; 0: 512 */
     uint32_t n_chunks;                              /* limit; 0: all whole chunks of the text */
+    uint32_t n_predict;       /* only so many tokens at the end of a chunk are predicted; at most
+                                 n_ctx - 1; 0: those of the second half */
     struct inf_model *base;   /* the model to compare with, which may be the same one; NULL: none */
     const char *base_kv_type; /* its number format of keys and values */
     /* Called after each chunk, in the caller's thread; NULL: not called. @result is borrowed. */
@@ -134,12 +136,12 @@ struct inf_perplexity_params {
  * Computes how well the model predicts a text of @n_tokens tokens. The text is cut into chunks of
  * n_ctx tokens, which do not see each other; the tokens after the last whole chunk are left out. If
  * the model's tokenizer adds BOS, BOS replaces the first token of each chunk. In each chunk the
- * positions from n_ctx ÷ 2 to n_ctx - 2 predict their next tokens. A base model computes the same
- * chunks with the same tokens. The function holds the logits of a few rows at a time, and with a
- * base model 8 bytes per predicted token. The caller keeps @tokens. -EINVAL: the text is shorter
- * than one chunk, a token is not in the vocabulary, the base model has another number of tokens in
- * its vocabulary, or a size is out of range; -EOPNOTSUPP: a model does not generate text; other
- * errors are those of inf_engine_new().
+ * positions from n_ctx ÷ 2 to n_ctx - 2, or the n_predict positions before the last one, predict
+ * their next tokens. A base model computes the same chunks with the same tokens. The function holds
+ * the logits of a few rows at a time, and with a base model 8 bytes per predicted token. The caller
+ * keeps @tokens. -EINVAL: the text is shorter than one chunk, a token is not in the vocabulary, the
+ * base model has another number of tokens in its vocabulary, or a size is out of range;
+ * -EOPNOTSUPP: a model does not generate text; other errors are those of inf_engine_new().
  */
 INF_PUBLIC int inf_perplexity(const struct inf_perplexity_params *params, const int32_t *tokens,
                               size_t n_tokens, struct inf_perplexity_result *ret_result,

@@ -206,7 +206,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_of(double *x, uint32_t n)
+double bench_median(double *x, uint32_t n)
 {
     qsort(x, n, sizeof(*x), compare_doubles);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
@@ -215,9 +215,9 @@ static double median_of(double *x, uint32_t n)
 static int print_result(const struct draft_bench *b)
 {
     const struct draft_bench_params *p = b->params;
-    const double plain = median_of(b->speeds[0], p->n_repeat);
-    const double fast = median_of(b->speeds[1], p->n_repeat);
-    const double ratio = median_of(b->ratios, p->n_repeat);
+    const double plain = bench_median(b->speeds[0], p->n_repeat);
+    const double fast = bench_median(b->speeds[1], p->n_repeat);
+    const double ratio = bench_median(b->ratios, p->n_repeat);
     struct inf_engine_stats s;
     json_t *positions = json_array();
     int bad = 0;

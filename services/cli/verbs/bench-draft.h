@@ -20,5 +20,7 @@ struct draft_bench_params {
     bool json;
 };
 
+/* Returns the median of @n numbers, at least one, and sorts them. */
+double bench_median(double *x, uint32_t n);
 /* Measures and prints. Returns an exit status. */
 int bench_drafts(const struct draft_bench_params *params);

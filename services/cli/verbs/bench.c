@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/metrics/runs.h"
 #include "cli/verbs/bench-draft.h"
+#include "cli/verbs/bench-kv.h"
 #include "common/config/draft-kind.h"
 
 static const char help[] =
@@ -29,7 +30,9 @@ static const char help[] =
     "  -b, --batch N        maximum tokens of one step (default: 512)\n"
     "  --draft-kind KIND    compare texts with drafts (auto, ngram, suffix, model) and without\n"
     "  --draft MODEL        the same with a smaller model, which drafts (kind: model)\n"
-    "  --text FILE          with drafts: the prompts are parts of this text\n"
+    "  --kv-table           compare number formats of the KV cache: size, precision and speed\n"
+    "  --chunks N           with --kv-table: parts of the text that are predicted (default: 2)\n"
+    "  --text FILE          the text for --kv-table, or whose parts are the prompts for drafts\n"
     "  --temperature X      with drafts: as in `sconce run` (default: 0)\n"
     "  --max-draft N        drafted tokens in one step (default: 16)\n"
     "  --accept X           decode with --max-draft drafted tokens in each step, each of which\n"
@@ -37,7 +40,8 @@ static const char help[] =
     "  --streams N          answers generated at the same time (default: 1)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
-    "                       fp8, K:V or K:V+recent (default: f16)\n"
+    "                       fp8, K:V or K:V+recent (default: f16); with --kv-table several of\n"
+    "                       them, with commas between\n"
     "  --membw              measure memory bandwidth, and the share of it that decoding reaches\n"
     "  --peak               measure peak int8 speed, and the share of it that prefill reaches\n"
     "  --save               also keep the result, for `sconce metrics compare`\n"
@@ -57,7 +61,8 @@ struct bench {
     struct cli_device device;
     const char *draft_name; /* name of the draft model; NULL: none */
     struct draft_bench_params draft;
-    bool json, saves;
+    uint32_t n_chunks; /* for the table of KV formats; 0: the default */
+    bool json, saves, kv_table;
 };
 
 static json_t *bench_speed(uint32_t tokens, double tok_s, double stddev)
@@ -223,6 +228,20 @@ static bool bench_draft_option(struct bench *b, int c, const char *arg)
     return true;
 }
 
+/* Checks the options of a table of KV formats. @n_left arguments are left. */
+static int bench_check_table(const struct bench *b, int n_left)
+{
+    if (!b->name || n_left > 0 || !b->draft.file)
+        return cli_usage("bench", "--kv-table needs one MODEL and --text FILE");
+    if (b->draft.kind || b->draft.max_draft || b->params.n_streams || b->saves || b->params.membw ||
+        b->params.peak)
+        return cli_usage("bench", "--kv-table measures one sequence without drafts and bounds, and "
+                                  "does not save its results; leave out the other options");
+    if (b->params.n_prompt < 4 || b->params.n_generate == 0)
+        return cli_usage("bench", "--kv-table needs -p of at least 4 and -n of at least 1");
+    return CLI_OK;
+}
+
 /* Parses the command line into @b and the model options @m. Returns CLI_OK, BENCH_HELP, or the exit
  * status of an error. */
 static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models *m)
@@ -237,6 +256,8 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         {"draft-kind", required_argument, NULL, 'G'},
         {"draft", required_argument, NULL, 'F'},
         {"text", required_argument, NULL, 'T'},
+        {"kv-table", no_argument, NULL, 'V'},
+        {"chunks", required_argument, NULL, 'C'},
         {"temperature", required_argument, NULL, 'E'},
         {"max-draft", required_argument, NULL, 'M'},
         {"accept", required_argument, NULL, 'A'},
@@ -280,6 +301,10 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
             p->isa = optarg;
         else if (c == 'K')
             p->kv_type = optarg;
+        else if (c == 'V')
+            b->kv_table = true;
+        else if (c == 'C')
+            ok &= bench_number("--chunks", optarg, &b->n_chunks);
         else if (c == 'w')
             p->membw = true;
         else if (c == 'k')
@@ -299,6 +324,10 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         b->name = argv[optind++];
     if (b->draft_name && !b->draft.kind)
         b->draft.kind = "model";
+    if (b->kv_table)
+        return bench_check_table(b, argc - optind);
+    if (b->n_chunks > 0)
+        return cli_usage("bench", "--chunks needs --kv-table");
     if (!b->draft.kind != !b->draft.file)
         return cli_usage("bench", "drafts (--draft, --draft-kind) and --text need each other");
     if (b->params.accept > 0 && !b->draft.max_draft)
@@ -377,6 +406,31 @@ static int bench_save(const struct bench *b)
     return runs_add(&run, &err) < 0 ? cli_error("bench", "%s", err.text) : CLI_OK;
 }
 
+/* Measures the number formats of keys and values. */
+static int bench_measure_kv(const struct bench *b, struct inf_model *model)
+{
+    const struct inf_bench_params *p = &b->params;
+    const struct kv_bench_params params = {
+        .model = model,
+        .name = b->name,
+        .device = b->device.name,
+        .cache_dir = b->device.cache_dir,
+        .isa = p->isa,
+        .types = p->kv_type,
+        .file = b->draft.file,
+        .n_threads = p->n_threads,
+        .n_batch = p->n_batch,
+        .n_depth = p->n_depth,
+        .n_prompt = p->n_prompt,
+        .n_generate = p->n_generate,
+        .n_chunks = b->n_chunks > 0 ? b->n_chunks : 2,
+        .n_repeat = p->n_repeat > 0 ? p->n_repeat : 3,
+        .json = b->json,
+    };
+
+    return bench_kv(&params);
+}
+
 static int bench_measure(struct bench *b, struct inf_model *model)
 {
     struct cli_progress progress = {.label = "measuring"};
@@ -418,7 +472,9 @@ int verb_bench(int argc, char **argv)
     r = cli_open_device("bench", b.device_name, &b.device);
     if (r == CLI_OK && b.name)
         r = cli_open_model("bench", &m, b.name, false, &model);
-    if (r == CLI_OK)
+    if (r == CLI_OK && b.kv_table)
+        r = bench_measure_kv(&b, model);
+    else if (r == CLI_OK)
         r = b.draft.kind && model ? bench_measure_drafts(&b, &m, model) : bench_measure(&b, model);
     cli_device_done(&b.device);
     return r;
