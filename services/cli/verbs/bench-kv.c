@@ -374,7 +374,7 @@ static void print_row(const struct row *row)
         printf("not possible: %s\n", row->refusal.text);
         return;
     }
-    printf("%6.2f %9.6f ± %8.6f %7.2f %% %10.4f %7.4f %6.2f × %6.2f ×", row->bits, row->kld.value,
+    printf("%6.2f %9.6f ± %8.6f %7.2f %% %10.5g %7.4f %6.2f × %6.2f ×", row->bits, row->kld.value,
            row->kld.error, 100 * row->same_top.value, row->ppl, row->needle, row->ratio.read,
            row->ratio.write);
     if (row->by)
