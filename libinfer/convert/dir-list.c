@@ -149,23 +149,6 @@ static bool is_float(enum inf_dtype dtype)
     return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
 }
 
-/* Returns whether a matrix stays as it is because models read it as floats, although mlx-lm would
- * quantize it. */
-static bool is_small_matrix(const struct model *m, const struct format_tensor *t)
-{
-    const char *rest = t->name, *layer = text_after(t->name, "blk.");
-
-    if (layer && strchr(layer, '.'))
-        rest = strchr(layer, '.') + 1;
-    for (size_t i = 0; i < m->arch->desc.n_slots; i++) {
-        const struct arch_slot *s = &m->arch->desc.slots[i];
-
-        if (s->gguf && strcmp(s->gguf, rest) == 0)
-            return s->flags & SLOT_F32;
-    }
-    return false;
-}
-
 /* Adds a tensor of floats, or one that is copied as it is. */
 static int list_floats(struct dir *d, const struct format_tensor *t)
 {
@@ -189,7 +172,6 @@ static int list_floats(struct dir *d, const struct format_tensor *t)
                                .rows = (uint32_t)t->dims[1],
                                .cols = (uint32_t)t->dims[0],
                                .name = t->name};
-        e->small = is_small_matrix(d->model, t);
     }
     if (d->type.layout == DIR_MLX && d->model->arch->desc.recurrent &&
         d->model->hp->norms_add_one) {

@@ -32,10 +32,11 @@ static const struct arch_refused refused[] = {{"expert_gating_func", 3}};
 
 static const struct arch_refused refused_hf[] = {{"swiglu_limit", 7}, {"swiglu_alpha", 1.702}};
 
-/* Experts as GGUF files store them. bind_interleaved() binds the experts of other files. */
-#define GPT_OSS_EXPERTS(id, gguf, hf, rows, cols)                                                  \
+/* Experts as GGUF files and mlx-lm store them. bind_interleaved() binds the experts of other
+ * files. */
+#define GPT_OSS_EXPERTS(id, gguf, hf, hf_2, rows, cols)                                            \
     {                                                                                              \
-        id, gguf, hf, NULL, rows, cols, DIM_EXPERTS, SLOT_OPTIONAL                                 \
+        id, gguf, hf, hf_2, rows, cols, DIM_EXPERTS, SLOT_OPTIONAL                                 \
     }
 /* A tensor of Hugging Face that bind_interleaved() looks for. */
 #define GPT_OSS_NAME(name, hf)                                                                     \
@@ -53,13 +54,18 @@ static const struct arch_slot slots[] = {
      DIM_EMBD},
     {SLOT_ROUTER, "ffn_gate_inp.weight", "mlp.router.weight", NULL, DIM_EXPERTS, DIM_EMBD},
     {SLOT_ROUTER_BIAS, "ffn_gate_inp.bias", "mlp.router.bias", NULL, DIM_1, DIM_EXPERTS},
-    GPT_OSS_EXPERTS(SLOT_GATE_EXPERTS, "ffn_gate_exps.weight", NULL, DIM_EXPERT_FF, DIM_EMBD),
-    GPT_OSS_EXPERTS(SLOT_GATE_EXPERTS_BIAS, "ffn_gate_exps.bias", NULL, DIM_1, DIM_EXPERT_FF),
-    GPT_OSS_EXPERTS(SLOT_UP_EXPERTS, "ffn_up_exps.weight", NULL, DIM_EXPERT_FF, DIM_EMBD),
-    GPT_OSS_EXPERTS(SLOT_UP_EXPERTS_BIAS, "ffn_up_exps.bias", NULL, DIM_1, DIM_EXPERT_FF),
-    GPT_OSS_EXPERTS(SLOT_DOWN_EXPERTS, "ffn_down_exps.weight", NULL, DIM_EMBD, DIM_EXPERT_FF),
+    GPT_OSS_EXPERTS(SLOT_GATE_EXPERTS, "ffn_gate_exps.weight", "mlp.experts.gate_proj.weight", NULL,
+                    DIM_EXPERT_FF, DIM_EMBD),
+    GPT_OSS_EXPERTS(SLOT_GATE_EXPERTS_BIAS, "ffn_gate_exps.bias", "mlp.experts.gate_proj.bias",
+                    NULL, DIM_1, DIM_EXPERT_FF),
+    GPT_OSS_EXPERTS(SLOT_UP_EXPERTS, "ffn_up_exps.weight", "mlp.experts.up_proj.weight", NULL,
+                    DIM_EXPERT_FF, DIM_EMBD),
+    GPT_OSS_EXPERTS(SLOT_UP_EXPERTS_BIAS, "ffn_up_exps.bias", "mlp.experts.up_proj.bias", NULL,
+                    DIM_1, DIM_EXPERT_FF),
+    GPT_OSS_EXPERTS(SLOT_DOWN_EXPERTS, "ffn_down_exps.weight", "mlp.experts.down_proj.weight", NULL,
+                    DIM_EMBD, DIM_EXPERT_FF),
     GPT_OSS_EXPERTS(SLOT_DOWN_EXPERTS_BIAS, "ffn_down_exps.bias", "mlp.experts.down_proj_bias",
-                    DIM_1, DIM_EMBD),
+                    "mlp.experts.down_proj.bias", DIM_1, DIM_EMBD),
     GPT_OSS_NAME("ffn_gate_up_exps.transposed", "mlp.experts.gate_up_proj"),
     GPT_OSS_NAME("ffn_gate_up_exps.blocks", "mlp.experts.gate_up_proj_blocks"),
     GPT_OSS_NAME("ffn_gate_up_exps.scales", "mlp.experts.gate_up_proj_scales"),

@@ -33,6 +33,10 @@ LLAMA = make_mlx.LLAMA | WIDE
 MOE = make_mlx.QWEN3_MOE | WIDE | {"moe_intermediate_size": 64}
 QWEN3_5 = make_mlx.QWEN3_5 | {"text_config": make_mlx.QWEN3_5["text_config"] | {
     "hidden_size": 64, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64}}
+OSS = make_mlx.OSS | {"hidden_size": 128, "intermediate_size": 128}
+GEMMA3N = make_mlx.GEMMA3N | {"text_config": make_mlx.GEMMA3N["text_config"] | {
+    "hidden_size": 128, "intermediate_size": [128] * 4}}
+GEMMA4 = make_mlx.gemma4(make_mlx.EXPERTS, 2, hidden_size=128, moe_intermediate_size=64)
 
 # The type of sconce, the arguments of quantize_model(), the recipe, the configuration, the numbers.
 CASES = [
@@ -48,6 +52,11 @@ CASES = [
     ("MLX_MIXED_2_6", (64, 4, "affine"), "mixed_2_6", LLAMA, mx.bfloat16),
     ("MLX_MIXED_3_4_G32", (32, 4, "affine"), "mixed_3_4", LLAMA, mx.bfloat16),
     ("MLX4", (64, 4, "affine"), None, QWEN3_5, mx.bfloat16),
+    ("MLX4", (64, 4, "affine"), None, OSS, mx.bfloat16),
+    ("MLX_MXFP4", (32, 4, "mxfp4"), None, OSS, mx.bfloat16),
+    ("MLX4", (64, 4, "affine"), None, GEMMA3N, mx.bfloat16),
+    ("MLX6", (64, 6, "affine"), None, GEMMA4, mx.bfloat16),
+    ("MLX5", (64, 5, "affine"), None, make_mlx.GEMMA4_E2B, mx.bfloat16),
 ]
 
 

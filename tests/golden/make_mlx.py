@@ -28,6 +28,7 @@ import shutil
 import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten, tree_map, tree_map_with_path, tree_unflatten
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import quantize_model, save_config, save_model
 
 N_TOKENS, N_GREEDY, VOCAB = 48, 12, 64
@@ -58,7 +59,7 @@ QWEN3_5 = {"architectures": ["Qwen3_5MoeForConditionalGeneration"], "model_type"
            "tie_word_embeddings": True, "text_config": DELTA | FEW}
 
 
-def gemma4(experts, heads):
+def gemma4(experts, heads, **more):
     return {"architectures": ["Gemma4ForConditionalGeneration"], "model_type": "gemma4",
             "vocab_size": VOCAB, "text_config": BASE | experts | {
                 "model_type": "gemma4_text", "hidden_activation": "gelu_pytorch_tanh",
@@ -72,7 +73,36 @@ def gemma4(experts, heads):
                 "rope_parameters": {
                     "full_attention": {"rope_type": "proportional", "rope_theta": 1e6,
                                        "partial_rotary_factor": 0.25},
-                    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}}
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}} | more}
+
+
+# E2B: embeddings for each layer, layers that share keys and values, no experts
+GEMMA4_E2B = gemma4(EXPERTS, 2, enable_moe_block=False, num_experts=None, top_k_experts=None,
+                    moe_intermediate_size=None, num_hidden_layers=4, intermediate_size=64,
+                    layer_types=["sliding_attention", "full_attention"] * 2,
+                    hidden_size_per_layer_input=32, num_kv_shared_layers=2,
+                    use_double_wide_mlp=True, attention_k_eq_v=False,
+                    num_global_key_value_heads=None)
+
+OSS = BASE | {"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss",
+              "num_local_experts": 4, "num_experts_per_tok": 2,
+              "tie_word_embeddings": False, "attention_bias": True, "sliding_window": 9,
+              "layer_types": ["sliding_attention", "full_attention"], "rope_theta": 150000,
+              "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0,
+                               "beta_slow": 1.0, "original_max_position_embeddings": 64}}
+EXPERTS_FP4 = {f"model.layers.{i}.mlp.experts.{matrix}_proj": {
+    "group_size": 32, "bits": 4, "mode": "mxfp4"} for i in range(2)
+    for matrix in ("gate", "up", "down")}
+GEMMA3N = {"architectures": ["Gemma3nForConditionalGeneration"], "model_type": "gemma3n",
+           "text_config": BASE | {
+               "model_type": "gemma3n_text", "hidden_activation": "gelu_pytorch_tanh",
+               "num_hidden_layers": 4, "intermediate_size": [64] * 4, "num_attention_heads": 2,
+               "layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 9,
+               "num_kv_shared_layers": 2, "vocab_size_per_layer_input": VOCAB,
+               "hidden_size_per_layer_input": 32, "rope_theta": 1e6, "rope_local_base_freq": 1e4,
+               "final_logit_softcapping": 30.0, "altup_num_inputs": 4, "altup_coef_clip": 120.0,
+               "altup_correct_scale": True, "altup_active_idx": 0, "laurel_rank": 32,
+               "activation_sparsity_pattern": [0.95, 0.0, 0.0, 0.0]}}
 
 
 # The configuration, then the arguments of quantize_model(), then overrides for single matrices.
@@ -93,6 +123,12 @@ MODELS = {
     # gemma-4-26b-a4b-it-3bit and -mxfp8
     "mlx-gemma4-3bit": (gemma4(EXPERTS, 2), (32, 3, "affine"), {}),
     "mlx-gemma4-mxfp8": (gemma4(FEW, 1), (32, 8, "mxfp8"), {}),
+    "mlx-gemma4-e2b-4bit": (GEMMA4_E2B, (32, 4, "affine"), {}),
+    # gpt-oss-20b-MXFP4-Q8: only the experts are MXFP4
+    "mlx-gpt_oss-mxfp4": (OSS, (64, 8, "affine"), EXPERTS_FP4),
+    "mlx-gpt_oss-4bit": (OSS, (32, 4, "affine"), {}),
+    # gemma-3n-E2B-it-lm-4bit
+    "mlx-gemma3n-4bit": (GEMMA3N, (32, 4, "affine"), {}),
 }
 
 
@@ -121,7 +157,10 @@ def build(config, how, overrides):
 
 
 def logits_of(model, tokens):
-    return np.array(model(mx.array([tokens])).astype(mx.float32)[0])
+    """Computes the logits with a cache, without which layers that share keys and values would
+    compute their own."""
+    logits = model(mx.array([tokens]), cache=make_prompt_cache(model))
+    return np.array(logits.astype(mx.float32)[0])
 
 
 def greedy_tokens(model, tokens):

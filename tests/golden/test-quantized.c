@@ -33,6 +33,8 @@ static const struct quantized {
     {"mlx-qwen3_5_moe-8bit", 2e-2, 1e-6},
     {"mlx-gemma4-3bit", 2e-2, 1e-6},
     {"mlx-gemma4-mxfp8", 2e-2, 1e-6},
+    {"mlx-gpt_oss-mxfp4", 2e-2, 1e-6},
+    {"mlx-gemma3n-4bit", 2e-2, 1e-6},
     {"gptq4", 2e-3, 1e-6},
     {"gptq3", 2e-3, 1e-6},
     {"gptq8", 2e-3, 1e-6},
