@@ -74,6 +74,9 @@ static int new_name(const struct dir *d, const char *name, char *out, size_t siz
     mlx_prefixes(d, &body, &head);
     if (d->type.layout != DIR_MLX)
         return snprintf(out, size, "%s", name) < (int)size ? 0 : -EOVERFLOW;
+    /* mlx-lm ignores the head of a model whose embedding is its head. */
+    if (strcmp(rest, "lm_head") == 0 && model_tied_head(d->model))
+        rest = "embed_tokens";
     return snprintf(out, size, "%s%s", text_starts_with(rest, "lm_head") ? head : body, rest) <
                    (int)size
                ? 0

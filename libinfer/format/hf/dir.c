@@ -167,14 +167,18 @@ static int add_named(struct format *f, const struct format_tensor *raw, const ch
 static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
                       struct inf_err *reterr)
 {
-    char name[HF_NAME_MAX];
+    char name[HF_NAME_MAX], tied[HF_NAME_MAX];
+    const char *end;
 
     if (!hf_name(c->desc, raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
-    /* If embedding and head are tied, either of the two tensors may be stored. If both are stored,
-     * both are used, as in transformers. */
-    if (c->tied && strcmp(name, "output.weight") == 0 && !has_embedding(f, c))
-        snprintf(name, sizeof(name), "token_embd.weight");
+    /* If embedding and head are tied, either of the two matrices may be stored. If both are stored,
+     * both are used, as in transformers. A quantized matrix is several tensors. */
+    end = text_after(name, "output.");
+    if (c->tied && end && !has_embedding(f, c)) {
+        snprintf(tied, sizeof(tied), "token_embd.%.*s", (int)sizeof(tied) - 12, end);
+        memcpy(name, tied, sizeof(name));
+    }
     return name[0] ? add_named(f, raw, name, reterr) : 0;
 }
 
