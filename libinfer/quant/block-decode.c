@@ -87,41 +87,51 @@ void decode_q4_1(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Returns bit @i of the 32 high bits, as the highest bit of a 5-bit number. */
-static int high_bit(const uint8_t high[4], unsigned i)
+/* Joins the 32 nibbles and high bits of a block to numbers of 5 bits, eight at a time. */
+static void join_high(const uint8_t nibbles[16], const uint8_t high[4], uint8_t q[32])
 {
-    return (high[i / 8] >> i % 8 & 1) << 4;
+    for (unsigned i = 0; i < 4; i++) {
+        /* Byte l has only bit l of the high bits, and becomes 16 if this bit is set. */
+        const uint64_t bits = high[i] * UINT64_C(0x0101010101010101) & UINT64_C(0x8040201008040201);
+        const uint64_t tops =
+            ((bits + UINT64_C(0x7f7f7f7f7f7f7f7f)) & UINT64_C(0x8080808080808080)) >> 3;
+        uint64_t low;
+
+        memcpy(&low, nibbles + 8 * (i % 2), sizeof(low));
+        low = (low >> (i < 2 ? 0 : 4) & UINT64_C(0x0f0f0f0f0f0f0f0f)) | tops;
+        memcpy(q + 8 * i, &low, sizeof(low));
+    }
 }
 
 void decode_q5_0(const void *src, float *dst, uint64_t n_elems)
 {
     const uint8_t *p = src;
+    uint8_t q[BLOCK_ELEMS];
     struct block_q5_0 b;
 
     for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
         memcpy(&b, p, sizeof(b));
         const float d = f16_to_f32(b.d);
 
-        for (unsigned l = 0; l < 16; l++) {
-            dst[i + l] = d * (float)(((b.q[l] & 15) | high_bit(b.high, l)) - 16);
-            dst[i + l + 16] = d * (float)(((b.q[l] >> 4) | high_bit(b.high, l + 16)) - 16);
-        }
+        join_high(b.q, b.high, q);
+        for (unsigned l = 0; l < BLOCK_ELEMS; l++)
+            dst[i + l] = d * (float)(q[l] - 16);
     }
 }
 
 void decode_q5_1(const void *src, float *dst, uint64_t n_elems)
 {
     const uint8_t *p = src;
+    uint8_t q[BLOCK_ELEMS];
     struct block_q5_1 b;
 
     for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
         memcpy(&b, p, sizeof(b));
         const float d = f16_to_f32(b.d), m = f16_to_f32(b.m);
 
-        for (unsigned l = 0; l < 16; l++) {
-            dst[i + l] = d * (float)((b.q[l] & 15) | high_bit(b.high, l)) + m;
-            dst[i + l + 16] = d * (float)((b.q[l] >> 4) | high_bit(b.high, l + 16)) + m;
-        }
+        join_high(b.q, b.high, q);
+        for (unsigned l = 0; l < BLOCK_ELEMS; l++)
+            dst[i + l] = d * (float)q[l] + m;
     }
 }
 

@@ -66,9 +66,14 @@ static void pack_nibbles(const uint8_t q[32], uint8_t dst[16])
 
 static void pack_high(const uint8_t q[32], uint8_t dst[4])
 {
-    memset(dst, 0, 4);
-    for (unsigned i = 0; i < 32; i++)
-        dst[i / 8] |= (uint8_t)((q[i] >> 4 & 1) << i % 8);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t bits;
+
+        memcpy(&bits, q + 8 * i, sizeof(bits));
+        bits = bits >> 4 & UINT64_C(0x0101010101010101);
+        /* The product moves the bit of byte l to bit 56 + l. */
+        dst[i] = (uint8_t)(bits * UINT64_C(0x0102040810204080) >> 56);
+    }
 }
 
 void encode_q8_0(const float *src, void *dst, uint64_t n_elems)

@@ -19,6 +19,15 @@ typedef __m256 lanes;
 #define lanes_min(a, b)   _mm256_min_ps(a, b)
 #define lanes_max(a, b)   _mm256_max_ps(a, b)
 
+/* Stores whole numbers from 0 to 255. */
+static inline void lanes_store_bytes(uint8_t *to, lanes x)
+{
+    const __m256i q = _mm256_cvtps_epi32(x);
+    const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
+
+    _mm_storel_epi64((__m128i *)to, _mm_packus_epi16(half, half));
+}
+
 /* Gives x where a < b, and y elsewhere. */
 static inline lanes lanes_less(lanes a, lanes b, lanes x, lanes y)
 {

@@ -19,6 +19,12 @@ typedef __m512 lanes;
 #define lanes_min(a, b)   _mm512_min_ps(a, b)
 #define lanes_max(a, b)   _mm512_max_ps(a, b)
 
+/* Stores whole numbers from 0 to 255. */
+static inline void lanes_store_bytes(uint8_t *to, lanes x)
+{
+    _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
 /* Gives x where a < b, and y elsewhere. */
 static inline lanes lanes_less(lanes a, lanes b, lanes x, lanes y)
 {

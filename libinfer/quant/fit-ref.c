@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds scales and offsets in plain C. */
 #include <math.h>
+#include <stdint.h>
 
 #include "core/macros.h"
 
@@ -31,6 +32,13 @@ static inline void lanes_store(float *to, lanes x)
 {
     for (unsigned l = 0; l < LANES; l++)
         to[l] = x.f[l];
+}
+
+/* Stores whole numbers from 0 to 255. */
+static inline void lanes_store_bytes(uint8_t *to, lanes x)
+{
+    for (unsigned l = 0; l < LANES; l++)
+        to[l] = (uint8_t)(int)x.f[l];
 }
 
 static inline lanes lanes_add(lanes a, lanes b)

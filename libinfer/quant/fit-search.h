@@ -153,17 +153,18 @@ static void fit_offsets(const float *x, const float *importance, enum fit_weight
 
 static void fit_round(const float *x, unsigned n, float d, float m, int lo, int hi, uint8_t *ret_q)
 {
-    float finite[LANES], q[LANES];
-
+    if (d == 0) {
+        memset(ret_q, -lo, n);
+        return;
+    }
     for (unsigned i = 0; i < n; i += LANES) {
-        for (unsigned l = 0; l < LANES; l++)
-            finite[l] = fit_finite(x[i + l]);
-        const lanes v = lanes_div(lanes_add(lanes_load(finite), lanes_set(m)), lanes_set(d));
+        const lanes all = lanes_load(x + i);
+        const lanes finite = lanes_less(lanes_abs(all), lanes_set(INFINITY), all, lanes_set(0));
+        const lanes v = lanes_div(lanes_add(finite, lanes_set(m)), lanes_set(d));
 
         /* Clamping before rounding keeps large quotients within the range of lanes_round(). */
-        lanes_store(q, lanes_round(lanes_within(v, (float)lo, (float)hi)));
-        for (unsigned l = 0; l < LANES; l++)
-            ret_q[i + l] = (uint8_t)((d != 0 ? (int)q[l] : 0) - lo);
+        lanes_store_bytes(ret_q + i, lanes_sub(lanes_round(lanes_within(v, (float)lo, (float)hi)),
+                                               lanes_set((float)lo)));
     }
 }
 
