@@ -2,11 +2,10 @@
 /*
  * Encodes tensors on several threads.
  *
- * A tensor is cut into slices, which fit a buffer, and a slice into chunks of rows, which fit the
- * cache. The threads take the chunks of a slice one after the other; then the slice is written. A
- * thread decodes a chunk, encodes it, and decodes the result to measure its error. The errors of
- * the chunks are added in the order of the chunks, so the result does not depend on the number of
- * threads.
+ * A tensor is cut into chunks of rows, which fit the cache. The threads take the chunks one after
+ * the other. A thread decodes a chunk, encodes it, decodes the result to measure its error, and
+ * writes it to the file. The errors of the chunks are added in the order of the chunks, so the
+ * result does not depend on the number of threads.
  */
 #include "convert/encode.h"
 
@@ -16,10 +15,8 @@
 
 #include "core/err.h"
 
-/* Elements of a chunk, unless a row has more, and bytes of the encoded numbers of a slice. */
-#define CHUNK_ELEMS  ((uint64_t)1 << 16)
-#define SLICE_BYTES  ((uint64_t)16 << 20)
-#define SLICE_CHUNKS 512u
+/* Elements of a chunk, unless a row has more. */
+#define CHUNK_ELEMS ((uint64_t)1 << 16)
 /* The error of tensors is not limited if the root mean square of their numbers is below this limit,
  * because F16 has only few bits for such numbers, and scales are often stored as F16. */
 #define TINY 1e-4
@@ -29,22 +26,25 @@ struct chunk_sums {
     double numbers, errors;
 };
 
-/* One slice of a tensor. */
-struct slice {
-    const struct encode_job *job;
-    uint8_t *planes[ENCODE_PLANES];
-    uint64_t first, n_rows, chunk_rows;
-    atomic_uint next; /* the next chunk */
-    struct chunk_sums sums[SLICE_CHUNKS];
+/* What a thread needs for a chunk, and its first failure. */
+struct encode_buffer {
+    float *x, *y; /* [elements of a chunk]: the numbers, and the same after they were encoded */
+    uint8_t *out; /* the planes of a chunk, one after the other */
+    struct inf_err err;
+    int failed; /* 0, or a negative errno value */
 };
 
 struct encoder {
     struct workers *workers;
-    float **buffers; /* [threads]: room for two chunks */
-    uint64_t buffer_elems;
-    uint8_t *out; /* room for a slice */
-    uint64_t out_size;
-    struct slice slice;
+    struct encode_buffer *buffers;     /* [threads] */
+    uint64_t chunk_elems, chunk_bytes; /* the sizes of x and y, and of out */
+    struct chunk_sums *sums;           /* [chunks] */
+    uint64_t n_sums;
+    /* The tensor that is being encoded. */
+    const struct encode_job *job;
+    struct part *part;
+    uint64_t chunk_rows, n_chunks;
+    atomic_uint_fast64_t next; /* the next chunk */
 };
 
 int encoder_new(struct workers *workers, struct encoder **ret, struct inf_err *reterr)
@@ -52,7 +52,7 @@ int encoder_new(struct workers *workers, struct encoder **ret, struct inf_err *r
     struct encoder *e = NEW(struct encoder, 1);
 
     if (e)
-        e->buffers = NEW(float *, workers_count(workers));
+        e->buffers = NEW(struct encode_buffer, workers_count(workers));
     if (!e || !e->buffers) {
         free(e);
         return err_set(reterr, ENOMEM, "out of memory");
@@ -66,36 +66,46 @@ struct encoder *encoder_free(struct encoder *e)
 {
     if (!e)
         return NULL;
-    for (unsigned i = 0; i < workers_count(e->workers); i++)
-        free(e->buffers[i]);
+    for (unsigned i = 0; i < workers_count(e->workers); i++) {
+        free(e->buffers[i].x);
+        free(e->buffers[i].out);
+    }
     free(e->buffers);
-    free(e->out);
+    free(e->sums);
     free(e);
     return NULL;
 }
 
-/* Makes room for chunks of @elems elements, and for slices of @bytes bytes. */
-static int encoder_reserve(struct encoder *e, uint64_t elems, uint64_t bytes,
-                           struct inf_err *reterr)
+/* Makes room for chunks of @elems elements and @bytes bytes. */
+static int encoder_reserve_chunk(struct encoder *e, uint64_t elems, uint64_t bytes)
 {
-    if (elems > e->buffer_elems) {
-        e->buffer_elems = 0;
-        for (unsigned i = 0; i < workers_count(e->workers); i++) {
-            free(e->buffers[i]);
-            e->buffers[i] = NEW(float, 2 * elems);
-            if (!e->buffers[i])
-                return err_set(reterr, ENOMEM, "out of memory");
-        }
-        e->buffer_elems = elems;
+    if (elems <= e->chunk_elems && bytes <= e->chunk_bytes)
+        return 0;
+    e->chunk_elems = e->chunk_bytes = 0;
+    for (unsigned i = 0; i < workers_count(e->workers); i++) {
+        struct encode_buffer *b = &e->buffers[i];
+
+        free(b->x);
+        free(b->out);
+        b->x = NEW(float, 2 * elems);
+        b->y = b->x ? b->x + elems : NULL;
+        b->out = malloc(bytes);
+        if (!b->x || !b->out)
+            return -ENOMEM;
     }
-    if (bytes > e->out_size) {
-        free(e->out);
-        e->out = malloc(bytes);
-        e->out_size = e->out ? bytes : 0;
-        if (!e->out)
-            return err_set(reterr, ENOMEM, "out of memory");
-    }
+    e->chunk_elems = elems;
+    e->chunk_bytes = bytes;
     return 0;
+}
+
+static int encoder_reserve_sums(struct encoder *e, uint64_t n)
+{
+    if (n <= e->n_sums)
+        return 0;
+    free(e->sums);
+    e->sums = NEW(struct chunk_sums, n);
+    e->n_sums = e->sums ? n : 0;
+    return e->sums ? 0 : -ENOMEM;
 }
 
 /* Adds the squares of @n numbers, and of their differences from @y. Eight sums of each kind are
@@ -126,35 +136,38 @@ static struct chunk_sums compare_numbers(const float *x, const float *y, uint64_
     return all;
 }
 
-/* Encodes chunk @i of a slice. */
-static void slice_chunk(struct slice *s, unsigned i, float *buffer, uint64_t buffer_elems)
+/* Encodes chunk @i, and writes it. */
+static void encoder_chunk(struct encoder *e, uint64_t i, struct encode_buffer *b)
 {
-    const struct encode_job *job = s->job;
-    const uint64_t begin = i * s->chunk_rows, n_rows = MIN(s->chunk_rows, s->n_rows - begin);
-    float *x = buffer, *y = buffer + buffer_elems;
-    uint8_t *out[ENCODE_PLANES];
+    const struct encode_job *job = e->job;
+    const uint64_t first = i * e->chunk_rows, n_rows = MIN(e->chunk_rows, job->n_rows - first);
+    uint8_t *out[ENCODE_PLANES], *end = b->out;
 
-    for (unsigned p = 0; p < job->n_planes; p++)
-        out[p] = s->planes[p] + begin * job->planes[p].row_bytes;
+    for (unsigned p = 0; p < job->n_planes; p++) {
+        out[p] = end;
+        end += n_rows * job->planes[p].row_bytes;
+    }
     for (uint64_t j = 0; j < n_rows; j++)
-        job->read(job->data, s->first + begin + j, x + j * job->n_cols);
-    job->encode(job->data, s->first + begin, n_rows, x, out);
-    job->decode(job->data, n_rows, out, y);
-    s->sums[i] = compare_numbers(x, y, n_rows * job->n_cols);
+        job->read(job->data, first + j, b->x + j * job->n_cols);
+    job->encode(job->data, first, n_rows, b->x, out);
+    job->decode(job->data, n_rows, out, b->y);
+    e->sums[i] = compare_numbers(b->x, b->y, n_rows * job->n_cols);
+    for (unsigned p = 0; b->failed == 0 && p < job->n_planes; p++)
+        b->failed = part_write(e->part, job->planes[p].offset + first * job->planes[p].row_bytes,
+                               out[p], n_rows * job->planes[p].row_bytes, &b->err);
 }
 
 static void encoder_thread(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 {
     struct encoder *e = arg;
-    struct slice *s = &e->slice;
-    const uint64_t n_chunks = DIV_UP(s->n_rows, s->chunk_rows);
+    struct encode_buffer *b = &e->buffers[i_thread];
 
-    for (;;) {
-        const unsigned i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+    while (b->failed == 0) {
+        const uint64_t i = atomic_fetch_add_explicit(&e->next, 1, memory_order_relaxed);
 
-        if (i >= n_chunks)
+        if (i >= e->n_chunks)
             return;
-        slice_chunk(s, i, e->buffers[i_thread], e->buffer_elems);
+        encoder_chunk(e, i, b);
     }
 }
 
@@ -181,45 +194,45 @@ static int check_error(const struct encode_job *job, const struct chunk_sums *su
     return 0;
 }
 
-/* Encodes the slice, and adds the sums of its chunks to *@sums. */
-static void encoder_slice(struct encoder *e, struct chunk_sums *sums)
+/* Encodes and writes all chunks. Returns the failure of a thread, if one failed. */
+static int encoder_run_chunks(struct encoder *e, struct inf_err *reterr)
 {
-    struct slice *s = &e->slice;
+    int r = 0;
 
-    atomic_store(&s->next, 0);
+    for (unsigned i = 0; i < workers_count(e->workers); i++)
+        e->buffers[i].failed = 0;
+    atomic_store(&e->next, 0);
     workers_run(e->workers, encoder_thread, e);
-    for (uint64_t i = 0; i < DIV_UP(s->n_rows, s->chunk_rows); i++) {
-        sums->numbers += s->sums[i].numbers;
-        sums->errors += s->sums[i].errors;
+    for (unsigned i = 0; r == 0 && i < workers_count(e->workers); i++) {
+        r = e->buffers[i].failed;
+        if (r < 0 && reterr)
+            *reterr = e->buffers[i].err;
     }
+    return r;
 }
 
 int encoder_run(struct encoder *e, const struct encode_job *job, struct part *out,
                 double *ret_error, struct inf_err *reterr)
 {
-    const uint64_t chunk_rows = MAX(CHUNK_ELEMS / job->n_cols, 1u);
     struct chunk_sums sums = {0, 0};
-    struct slice *s = &e->slice;
-    uint64_t row_bytes = 0, slice_rows, at = 0;
+    uint64_t row_bytes = 0;
     int r;
 
     for (unsigned p = 0; p < job->n_planes; p++)
         row_bytes += job->planes[p].row_bytes;
-    slice_rows = MIN(MAX(SLICE_BYTES / row_bytes / chunk_rows, 1u), SLICE_CHUNKS) * chunk_rows;
-    r = encoder_reserve(e, chunk_rows * job->n_cols, slice_rows * row_bytes, reterr);
-    s->job = job;
-    s->chunk_rows = chunk_rows;
-    for (unsigned p = 0; p < job->n_planes; p++) {
-        s->planes[p] = e->out + at;
-        at += slice_rows * job->planes[p].row_bytes;
-    }
-    for (uint64_t row = 0; r == 0 && row < job->n_rows; row += slice_rows) {
-        s->first = row;
-        s->n_rows = MIN(slice_rows, job->n_rows - row);
-        encoder_slice(e, &sums);
-        for (unsigned p = 0; r == 0 && p < job->n_planes; p++)
-            r = part_write(out, job->planes[p].offset + row * job->planes[p].row_bytes,
-                           s->planes[p], s->n_rows * job->planes[p].row_bytes, reterr);
+    e->job = job;
+    e->part = out;
+    e->chunk_rows = MAX(CHUNK_ELEMS / job->n_cols, 1u);
+    e->n_chunks = DIV_UP(job->n_rows, e->chunk_rows);
+    r = encoder_reserve_chunk(e, e->chunk_rows * job->n_cols, e->chunk_rows * row_bytes);
+    if (r == 0)
+        r = encoder_reserve_sums(e, e->n_chunks);
+    if (r < 0)
+        return err_set(reterr, -r, "out of memory");
+    r = encoder_run_chunks(e, reterr);
+    for (uint64_t i = 0; r == 0 && i < e->n_chunks; i++) {
+        sums.numbers += e->sums[i].numbers;
+        sums.errors += e->sums[i].errors;
     }
     return r == 0 ? check_error(job, &sums, ret_error, reterr) : r;
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -16,6 +17,8 @@
 
 /* Bytes after which the written data are forced to the disk, and the mark is updated. */
 #define SYNC_BYTES ((uint64_t)256 << 20)
+/* Bytes after which the disk is told to begin to write them, while more are computed. */
+#define BEGIN_BYTES ((uint64_t)16 << 20)
 
 static const char magic[8] = "sconcept";
 
@@ -32,7 +35,10 @@ struct part {
     char *path, *target;
     struct part_params params;
     struct mark mark;
-    uint64_t unsynced; /* bytes that were written since the mark was updated */
+    /* Bytes that were written since the mark was updated; of these, the disk was told to begin with
+     * @begun. */
+    atomic_uint_fast64_t unsynced;
+    uint64_t begun;
     uint64_t n_done;
     bool owned; /* the file is that of this conversion */
     bool finished;
@@ -73,7 +79,7 @@ static int part_sync(struct part *p, struct inf_err *reterr)
         return part_errno(p, "writing", reterr);
     p->mark.n_done = p->n_done;
     r = part_pwrite(p, &p->mark, sizeof(p->mark), 0, reterr);
-    p->unsynced = 0;
+    p->unsynced = p->begun = 0;
     return r;
 }
 
@@ -173,7 +179,14 @@ int part_write(struct part *p, uint64_t offset, const void *data, uint64_t n,
 int part_done(struct part *p, uint64_t n_done, struct inf_err *reterr)
 {
     p->n_done = n_done;
-    return p->unsynced >= SYNC_BYTES ? part_sync(p, reterr) : 0;
+    if (p->unsynced >= SYNC_BYTES)
+        return part_sync(p, reterr);
+    if (p->unsynced - p->begun >= BEGIN_BYTES) {
+        /* This only saves time later, so failures do not matter. */
+        (void)sync_file_range(p->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+        p->begun = p->unsynced;
+    }
+    return 0;
 }
 
 /* Forces the new name of a file to the disk. Failures are ignored, because the file already has its

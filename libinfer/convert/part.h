@@ -35,7 +35,8 @@ struct part_params {
  * OUT.part; -ENOSPC: the disk has no room for the rest. */
 int part_open(const struct part_params *params, struct part **ret_part, uint64_t *ret_n_done,
               struct inf_err *reterr);
-/* Writes at @offset of the finished file, after its header. Bytes that are never written are 0. */
+/* Writes at @offset of the finished file, after its header. Bytes that are never written are 0.
+ * Several threads may write different bytes at the same time. */
 int part_write(struct part *p, uint64_t offset, const void *data, uint64_t n,
                struct inf_err *reterr);
 /* Says that @n_done tensors were written. */

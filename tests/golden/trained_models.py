@@ -177,11 +177,14 @@ def proto(field, data):
 
 
 def sentencepiece(keys):
-    """Writes the vocabulary as sentencepiece does (sentencepiece_model.proto)."""
-    pieces = [proto(1, proto(1, token.encode()) + proto(2, float(score)) + proto(3, kind))
+    """Writes the vocabulary as sentencepiece does (sentencepiece_model.proto), with U+2581 for
+    spaces."""
+    kinds = keys["tokenizer.ggml.token_type"]
+    kinds[keys["tokenizer.ggml.unknown_token_id"]] = 2
+    pieces = [proto(1, proto(1, token.replace(" ", "\u2581").encode()) + proto(2, float(score)) +
+                    proto(3, kind))
               for token, score, kind in zip(keys["tokenizer.ggml.tokens"],
-                                            keys["tokenizer.ggml.scores"],
-                                            keys["tokenizer.ggml.token_type"])]
+                                            keys["tokenizer.ggml.scores"], kinds)]
     trainer = proto(3, 2) + proto(35, 1) + proto(40, 3) + proto(41, 2) + proto(42, 1) + proto(43, 0)
     normalizer = proto(1, b"identity") + proto(3, 0) + proto(4, 0) + proto(5, 1)
     return b"".join(pieces) + proto(2, trainer) + proto(3, normalizer)
