@@ -23,6 +23,10 @@ sources() {
     embed-request) echo ../../services/embed/*.c ;;
     gguf) echo ../../libinfer/format/gguf/*.c ;;
     hf-config) echo ../../libinfer/format/hf/config*.c ../../libinfer/format/hf/reader.c ;;
+    hf-model)
+        echo ../../libinfer/format/hf/quantized*.c ../../libinfer/format/hf/names.c \
+            ../../libinfer/format/hf/config.c ../../libinfer/model/bind-*.c
+        ;;
     hf-modules) echo ../../libinfer/format/hf/modules.c ../../libinfer/format/hf/adapters.c ;;
     keep) echo ../../services/keep/*.c ;;
     llama-request) echo ../../services/chat/api/*.c ;;
