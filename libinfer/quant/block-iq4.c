@@ -3,10 +3,8 @@
 /*
  * Decodes and encodes IQ4_NL and IQ4_XS, whose codes are numbers in a table of 16 values.
  *
- * Decoded numbers have the same bits as those of the gguf Python package. The encoders try scales
- * of both signs that map the largest magnitude to about an end of the table, because the table is
- * not symmetric. For each scale they round to the nearest values, and compute the scale that then
- * fits best.
+ * Decoded numbers have the same bits as those of the gguf Python package. The encoders find
+ * the scales of groups with fit->values() (quant/fit.h).
  */
 
 #include <string.h>
@@ -15,6 +13,10 @@
 #include "core/macros.h"
 #include "quant/block-fit.h"
 #include "quant/block.h"
+#include "quant/fit.h"
+
+/* Groups whose scales are found together. */
+#define IQ4_BATCH 64u
 
 #define IQ4_GROUPS (SUPER_ELEMS / BLOCK_ELEMS)
 
@@ -74,59 +76,28 @@ static inline fit_f4 iq4_nearest(fit_f4 x)
     return value;
 }
 
-/* Rounds with the scale 1 / @inverse, and computes the scale that then fits best. Returns how much
- * this best scale reduces the error. */
-static double iq4_gain(const float x[BLOCK_ELEMS], const float w[BLOCK_ELEMS], float inverse,
-                       float *ret_d)
+/* Returns the table for fit->values(). */
+static struct fit_table iq4_table(void)
 {
-    fit_f4 xv = fit_set4(0), vv = fit_set4(0);
+    struct fit_table t;
 
-    for (unsigned l = 0; l < BLOCK_ELEMS; l += 4) {
-        const fit_f4 x4 = fit_load4(x + l), v = iq4_nearest(x4 * fit_set4(inverse));
-        const fit_f4 wv = fit_load4(w + l) * v;
-
-        xv += wv * x4;
-        vv += wv * v;
-    }
-    const double a = fit_sum4(xv), b = fit_sum4(vv);
-
-    *ret_d = (float)(a / b);
-    return a * a / b;
+    for (unsigned i = 0; i < ARRAY_SIZE(t.value); i++)
+        t.value[i] = (float)iq4_values[i];
+    for (unsigned i = 0; i < ARRAY_SIZE(t.middle); i++)
+        t.middle[i] = 0.5f * (t.value[i] + t.value[i + 1]);
+    return t;
 }
 
-/* Returns the scale for which scale × value is closest to x, for 32 elements. */
-static float iq4_fit(const float x[BLOCK_ELEMS], const float w[BLOCK_ELEMS])
+/* Loads @n groups of 32 elements, and finds their weights and scales. */
+static void iq4_load(const float *src, const float *importance, unsigned n, float *x, float *w,
+                     float *d)
 {
-    static const int8_t ends[] = {-127, 113};
-    const float extreme = fit_extreme(x, BLOCK_ELEMS);
-    double best_gain = 0;
-    float best = 0;
+    const struct fit_table table = iq4_table();
 
-    for (unsigned end = 0; end < ARRAY_SIZE(ends); end++)
-        for (int step = -8; step <= 4; step++) {
-            /* A scale that is too small clips the extreme, which is right for outliers only. */
-            const float inverse = (float)ends[end] * (1 - 0.03f * (float)step) / extreme;
-            float d;
-
-            if (extreme == 0 || !isfinite(inverse))
-                return best;
-            const double gain = iq4_gain(x, w, inverse, &d);
-
-            if (gain > best_gain) {
-                best_gain = gain;
-                best = d;
-            }
-        }
-    /* With the scale that fits best, some elements are rounded to other values, so the fit is
-     * repeated. */
-    for (unsigned round = 0; round < 2 && best != 0 && isfinite(1 / best); round++) {
-        float d;
-
-        if (iq4_gain(x, w, 1 / best, &d) < best_gain)
-            break;
-        best = d;
-    }
-    return best;
+    fit_load(src, x, n * BLOCK_ELEMS);
+    for (unsigned i = 0; i < n * BLOCK_ELEMS; i += BLOCK_ELEMS)
+        fit_weights(x + i, importance ? importance + i : NULL, BLOCK_ELEMS, w + i);
+    fit_best()->values(x, w, &table, n, d);
 }
 
 /* Returns the code of the value that is nearest to @x. */
@@ -150,17 +121,18 @@ static void iq4_pack(const float x[BLOCK_ELEMS], float d, uint8_t ret[16])
 
 void encode_iq4_nl_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
 {
+    float x[IQ4_BATCH * BLOCK_ELEMS], w[IQ4_BATCH * BLOCK_ELEMS], d[IQ4_BATCH];
     uint8_t *p = dst;
     struct block_iq4_nl b;
 
-    for (uint64_t i = 0; i < n_elems; i += BLOCK_ELEMS, p += sizeof(b)) {
-        float x[BLOCK_ELEMS], w[BLOCK_ELEMS];
-
-        fit_load(src + i, x, BLOCK_ELEMS);
-        fit_weights(x, importance ? importance + i : NULL, BLOCK_ELEMS, w);
-        b.d = fit_f16(iq4_fit(x, w));
-        iq4_pack(x, f16_to_f32(b.d), b.q);
-        memcpy(p, &b, sizeof(b));
+    for (uint64_t i = 0, n; i < n_elems; i += n * BLOCK_ELEMS) {
+        n = MIN((n_elems - i) / BLOCK_ELEMS, (uint64_t)IQ4_BATCH);
+        iq4_load(src + i, importance ? importance + i : NULL, (unsigned)n, x, w, d);
+        for (uint64_t g = 0; g < n; g++, p += sizeof(b)) {
+            b.d = fit_f16(d[g]);
+            iq4_pack(x + g * BLOCK_ELEMS, f16_to_f32(b.d), b.q);
+            memcpy(p, &b, sizeof(b));
+        }
     }
 }
 
@@ -247,13 +219,7 @@ static void iq4_encode_super(struct iq4_super *s, const float *src, const float 
     float d[IQ4_GROUPS];
     int sc[IQ4_GROUPS];
 
-    fit_load(src, s->x, SUPER_ELEMS);
-    for (unsigned g = 0; g < IQ4_GROUPS; g++) {
-        const unsigned at = g * BLOCK_ELEMS;
-
-        fit_weights(s->x + at, importance ? importance + at : NULL, BLOCK_ELEMS, s->w + at);
-        d[g] = iq4_fit(s->x + at, s->w + at);
-    }
+    iq4_load(src, importance, IQ4_GROUPS, s->x, s->w, d);
     /* The largest scale becomes -32, because 6 bits have one more negative value. */
     s->d = f16_to_f32(fit_f16(fit_extreme(d, IQ4_GROUPS) / -32));
     for (unsigned g = 0; g < IQ4_GROUPS; g++)

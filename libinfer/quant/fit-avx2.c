@@ -34,6 +34,8 @@ static inline lanes lanes_less(lanes a, lanes b, lanes x, lanes y)
     return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 
+#define lanes_nearest lanes_nearest_by_steps
+
 #include "quant/fit-search.h"
 
 const struct fit_ops fit_avx2 = {.name = "avx2", .flags = CPU_AVX2, FIT_OPS};

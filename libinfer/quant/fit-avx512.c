@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "core/cpu.h"
+#include "quant/fit.h"
 
 #define LANES 16u
 
@@ -29,6 +30,27 @@ static inline void lanes_store_bytes(uint8_t *to, lanes x)
 static inline lanes lanes_less(lanes a, lanes b, lanes x, lanes y)
 {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+
+/* Returns the value of a table that is nearest to each number. `at` is the number of the first
+ * value that is still possible; each comparison leaves half of the values. */
+static inline lanes lanes_nearest(const struct fit_table *t, lanes x)
+{
+    const __m512 middles = _mm512_maskz_loadu_ps(0x7fff, t->middle);
+    const __m512i ones = _mm512_set1_epi32(1), threes = _mm512_set1_epi32(3);
+    __m512i at =
+        _mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(_mm512_set1_ps(t->middle[7]), x, _CMP_LT_OQ), 8);
+    __mmask16 above;
+
+    above = _mm512_cmp_ps_mask(_mm512_permutexvar_ps(_mm512_add_epi32(at, threes), middles), x,
+                               _CMP_LT_OQ);
+    at = _mm512_mask_add_epi32(at, above, at, _mm512_set1_epi32(4));
+    above = _mm512_cmp_ps_mask(_mm512_permutexvar_ps(_mm512_add_epi32(at, ones), middles), x,
+                               _CMP_LT_OQ);
+    at = _mm512_mask_add_epi32(at, above, at, _mm512_set1_epi32(2));
+    above = _mm512_cmp_ps_mask(_mm512_permutexvar_ps(at, middles), x, _CMP_LT_OQ);
+    at = _mm512_mask_add_epi32(at, above, at, ones);
+    return _mm512_permutexvar_ps(at, _mm512_loadu_ps(t->value));
 }
 
 #include "quant/fit-search.h"

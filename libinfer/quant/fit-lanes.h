@@ -46,6 +46,19 @@ static inline lanes lanes_root(lanes x)
     return lanes_sqrt(x);
 }
 
+/* Returns the value of a table that is nearest to each number: the lowest value and the steps from
+ * there up to it. All of these are whole numbers, so the sums are exact. */
+static inline lanes lanes_nearest_by_steps(const struct fit_table *t, lanes x)
+{
+    lanes value = lanes_set(t->value[0]);
+
+    for (unsigned i = 0; i < ARRAY_SIZE(t->middle); i++)
+        value =
+            lanes_add(value, lanes_less(lanes_set(t->middle[i]), x,
+                                        lanes_set(t->value[i + 1] - t->value[i]), lanes_set(0)));
+    return value;
+}
+
 static inline float fit_finite(float x)
 {
     return isfinite(x) ? x : 0.0f;

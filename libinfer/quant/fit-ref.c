@@ -84,6 +84,8 @@ static inline lanes lanes_less(lanes a, lanes b, lanes x, lanes y)
     LANES_EACH(a.f[l] < b.f[l] ? x.f[l] : y.f[l]);
 }
 
+#define lanes_nearest lanes_nearest_by_steps
+
 #include "quant/fit-search.h"
 
 const struct fit_ops fit_ref = {.name = "ref", FIT_OPS};

@@ -23,6 +23,12 @@ enum fit_weights {
     FIT_EQUAL,   /* all numbers count the same, unless there is importance */
 };
 
+/* The values that codes of 4 bits stand for, in order, and the middles between a value and the
+ * next. */
+struct fit_table {
+    float value[16], middle[15];
+};
+
 struct fit_ops {
     const char *name;
     unsigned flags; /* enum cpu_flags that the CPU must have */
@@ -35,6 +41,10 @@ struct fit_ops {
      * the numbers; q are integers from 0 to @hi. */
     void (*offsets)(const float *x, const float *importance, enum fit_weights weights, unsigned n,
                     uint64_t n_groups, int hi, float *ret_d, float *ret_m);
+    /* Finds the scale d of each group, for which d × value is closest to the numbers, in proportion
+     * to their weights @w. @x and @w are [n_groups, 32] and finite. */
+    void (*values)(const float *x, const float *w, const struct fit_table *table, uint64_t n_groups,
+                   float *ret_d);
     /* Improves integers that stand for scales and offsets: for group g, d = step_d[g] × sc[g] and
      * m = step_m[g] × mn[g]. Tries integers that differ by 1, and keeps those with the least error.
      * Integers are from 0 to 63. The other parameters are as in offsets(). */

@@ -15,7 +15,7 @@ static float x[GROUPS * 32], importance[GROUPS * 32];
 
 /* Holds the results of one version of the functions. */
 struct found {
-    float d[GROUPS], m[GROUPS], sc[GROUPS], mn[GROUPS], largest;
+    float d[GROUPS], m[GROUPS], sc[GROUPS], mn[GROUPS], values[GROUPS], largest;
     uint8_t q[32];
 };
 
@@ -33,6 +33,21 @@ static void fill(unsigned seed)
     }
     for (unsigned i = 0; i < 32; i++)
         x[7 * 32 + i] = seed % 2 ? 0 : 0.25f;
+}
+
+/* Finds scales for values of both signs, which are closer to each other at one end. */
+static void find_values(const struct fit_ops *fit, unsigned n_groups, float *ret_d)
+{
+    static float finite[GROUPS * 32];
+    struct fit_table table;
+
+    for (unsigned i = 0; i < GROUPS * 32; i++)
+        finite[i] = isfinite(x[i]) ? x[i] : 0;
+    for (unsigned i = 0; i < 16; i++)
+        table.value[i] = (float)((int)(i * i / 8) - 9);
+    for (unsigned i = 0; i < 15; i++)
+        table.middle[i] = 0.5f * (table.value[i] + table.value[i + 1]);
+    fit->values(finite, importance, &table, n_groups, ret_d);
 }
 
 static struct found find(const struct fit_ops *fit, unsigned n, unsigned n_groups, bool weighted,
@@ -53,6 +68,7 @@ static struct found find(const struct fit_ops *fit, unsigned n, unsigned n_group
     }
     fit->refine(x, imp, weights, n, n_groups, 15, step_d, step_m, f.sc, f.mn);
     fit->round(x, 32, f.d[0], f.m[0], 0, 15, f.q);
+    find_values(fit, n_groups, f.values);
     f.largest = fit->largest(x, 32 * n_groups / 2);
     return f;
 }
