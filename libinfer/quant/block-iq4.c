@@ -100,23 +100,29 @@ static void iq4_load(const float *src, const float *importance, unsigned n, floa
     fit_best()->values(x, w, &table, n, d);
 }
 
-/* Returns the code of the value that is nearest to @x. */
-static uint8_t iq4_code(float x)
+/* Returns the codes of the values that are nearest to the numbers: how many middles between two
+ * values are below. */
+static inline fit_i4 iq4_codes(fit_f4 x)
 {
-    uint8_t code = 0;
+    fit_i4 codes = {0};
 
     for (unsigned i = 0; i + 1 < ARRAY_SIZE(iq4_values); i++)
-        code += x > 0.5f * (float)(iq4_values[i] + iq4_values[i + 1]);
-    return code;
+        codes -= x > fit_set4(0.5f * (float)(iq4_values[i] + iq4_values[i + 1]));
+    return codes;
 }
 
 /* Rounds 32 elements with the scale @d. */
 static void iq4_pack(const float x[BLOCK_ELEMS], float d, uint8_t ret[16])
 {
-    const float inverse = d != 0 ? 1 / d : 0;
+    const fit_f4 inverse = fit_set4(d != 0 ? 1 / d : 0);
 
-    for (unsigned l = 0; l < 16; l++)
-        ret[l] = (uint8_t)(iq4_code(x[l] * inverse) | iq4_code(x[l + 16] * inverse) << 4);
+    for (unsigned l = 0; l < 16; l += 4) {
+        const fit_i4 codes =
+            iq4_codes(fit_load4(x + l) * inverse) | iq4_codes(fit_load4(x + l + 16) * inverse) << 4;
+
+        for (unsigned i = 0; i < 4; i++)
+            ret[l + i] = (uint8_t)codes[i];
+    }
 }
 
 void encode_iq4_nl_by(const float *src, const float *importance, void *dst, uint64_t n_elems)
