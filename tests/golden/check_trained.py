@@ -36,8 +36,10 @@ FULL = bool(os.environ.get("SCONCE_TEST_FULL"))
 RUNGS = ("ref", "avx2", "avxvnni", "avx512", "avx512fp16", "amx", "neon", "dotprod", "i8mm")
 GGUF = """F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K_M Q4_K_M Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS
     IQ2_S IQ3_XXS IQ3_S IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0 Q2_0""".split()
-# Types that are only formats of single tensors; the conversion starts from the type Q8_0.
-SINGLE = ("MXFP4", "Q2_0", "IQ2_S")
+# Types that are given to the tensors that match the pattern; the others get Q8_0. Models whose weights
+# are not ternary do not survive ternary values in all matrices: any rounding then changes everything.
+FEW = r"^blk\.[01]\.ffn_down"
+SOME = {"MXFP4": ".*", "IQ2_S": ".*", "Q1_0": FEW, "Q2_0": FEW, "TQ1_0": FEW, "TQ2_0": FEW}
 NEED_IMPORTANCE = ("IQ1_", "IQ2_", "IQ3_", "Q1_0")
 MLX = ["MLX%d_G%d" % (bits, group) for bits in (2, 3, 4, 5, 6, 8) for group in (32, 64, 128)] + [
     "MLX_MXFP4", "MLX_MXFP8", "MLX_NVFP4", "MLX_MIXED_2_6", "MLX_MIXED_3_4", "MLX_MIXED_3_6",
@@ -139,10 +141,11 @@ class Check:
     def files(self, name, model, n_context, importance):
         for kind in filter(self.wanted, GGUF):
             out = self.root / "model.gguf"
-            more = ["--force"] + (["--tensor-type", ".*=" + kind] if kind in SINGLE else ["--pure"])
+            more = ["--force"] + (["--tensor-type", "%s=%s" % (SOME[kind], kind)] if kind in SOME
+                                  else ["--pure"])
             if kind.startswith(NEED_IMPORTANCE):
                 more += ["--imatrix", importance]
-            formats = self.convert(model, out, "Q8_0" if kind in SINGLE else kind, *more)
+            formats = self.convert(model, out, "Q8_0" if kind in SOME else kind, *more)
             if kind.removesuffix("_M" if "K" in kind else "") not in formats:
                 print("%-16s %-16s no matrix has rows of whole blocks" % (name, kind))
                 continue
