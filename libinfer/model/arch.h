@@ -137,9 +137,18 @@ int bind_ternary(struct binder *b, const struct format_tensor *t, uint32_t rows,
                  struct weight *ret);
 /* bind-mlx.c: returns whether a tensor has the codes of a format of MLX. */
 bool bind_is_mlx(const struct format_tensor *t);
+/* Where bind_mlx_planes() finds the other tensors of a matrix. find() returns NULL if there is no
+ * tensor of this name. */
+struct mlx_planes {
+    const struct format_tensor *(*find)(const void *data, const char *name);
+    const void *data;
+    struct inf_err *err;
+};
 /* Binds such a matrix, or the matrices of experts, to *@w, in which the caller has set name, data,
  * rows, cols and n_experts. -EOPNOTSUPP: the kind of codes, groups or scales is not supported;
  * -EBADMSG: a tensor is missing or has another shape. */
+int bind_mlx_planes(const struct mlx_planes *from, const struct format_tensor *t, struct weight *w);
+/* Does this with the tensors of the model's file, and marks them as bound. */
 int bind_mlx(struct binder *b, const struct format_tensor *t, struct weight *w);
 /* bind-coded.c: binds the matrix @name ("blk.0.attn_q.weight") of a model with coded matrices
  * (quant/coded.h). @t is the tensor of this name, or NULL. Writes the matrix to *ret_coded. Returns

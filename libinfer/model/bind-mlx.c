@@ -36,26 +36,24 @@ static bool mlx_has_rows(const struct format_tensor *t, const struct weight *w)
     return t->n_dims == 2 && t->dims[1] == w->rows;
 }
 
-/* Finds the tensor with the ending @end instead of ".weight", and marks it as bound. */
-static int mlx_plane(struct binder *b, const struct weight *w, const char *end,
+/* Finds the tensor with the ending @end instead of ".weight". */
+static int mlx_plane(const struct mlx_planes *b, const struct weight *w, const char *end,
                      const struct format_tensor **ret)
 {
     const char *name = w->name;
     const size_t n = strlen(name), n_end = strlen(".weight");
     const struct format_tensor *t;
     char plane[128];
-    size_t i;
 
     if (n < n_end || strcmp(name + n - n_end, ".weight") != 0 || n >= sizeof(plane))
         return err_set(b->err, EBADMSG, "tensor %.64s has codes but is not a weight", name);
     snprintf(plane, sizeof(plane), "%.*s%s", (int)(n - n_end), name, end);
-    if (!format_find_index(b->m->f, plane, &i))
+    t = b->find(b->data, plane);
+    if (!t)
         return err_set(b->err, EBADMSG, "the tensor %s is missing", plane);
-    t = format_tensor_at(b->m->f, i);
     if (!mlx_has_rows(t, w) || t->dims[0] == 0 || w->cols % t->dims[0] != 0)
         return err_set(b->err, EBADMSG, "tensor %.64s does not fit the %u rows of %u columns",
                        t->file_name, w->rows, w->cols);
-    b->bound[i] = true;
     *ret = t;
     return 0;
 }
@@ -95,7 +93,7 @@ static bool mlx_group_fits(const struct weight *w)
            (info->group_most == 0 || w->group <= info->group_most);
 }
 
-int bind_mlx(struct binder *b, const struct format_tensor *t, struct weight *w)
+int bind_mlx_planes(const struct mlx_planes *b, const struct format_tensor *t, struct weight *w)
 {
     const struct format_tensor *scales, *offsets;
     uint64_t bits;
@@ -132,4 +130,22 @@ int bind_mlx(struct binder *b, const struct format_tensor *t, struct weight *w)
                        offsets->file_name);
     w->planes[WEIGHT_ZEROS] = offsets->data;
     return 0;
+}
+
+static const struct format_tensor *mlx_take(const void *data, const char *name)
+{
+    const struct binder *b = data;
+    size_t i;
+
+    if (!format_find_index(b->m->f, name, &i))
+        return NULL;
+    b->bound[i] = true;
+    return format_tensor_at(b->m->f, i);
+}
+
+int bind_mlx(struct binder *b, const struct format_tensor *t, struct weight *w)
+{
+    const struct mlx_planes from = {mlx_take, b, b->err};
+
+    return bind_mlx_planes(&from, t, w);
 }

@@ -8,19 +8,27 @@
 #include <stdio.h>
 
 #include "core/err.h"
+#include "model/arch.h"
 #include "quant/dtype.h"
 
-int whisper_find(struct whisper_binder *b, const char *name, const struct format_tensor **ret)
+/* Finds a tensor. If @matrix is true, it may hold the codes of a format of MLX. */
+static int find_stored(struct whisper_binder *b, const char *name, bool matrix,
+                       const struct format_tensor **ret)
 {
     const struct format_tensor *t = b->src->find(b->src->file, name);
 
     if (!t)
         return err_set(b->err, EBADMSG, "the tensor %s is missing", name);
-    if (t->dtype == INF_DTYPE_INVALID)
+    if (t->dtype == INF_DTYPE_INVALID && !(matrix && bind_is_mlx(t)))
         return err_set(b->err, EOPNOTSUPP, "tensor %.64s is stored as %s, which is not supported",
                        name, t->type_name);
     *ret = t;
     return 0;
+}
+
+int whisper_find(struct whisper_binder *b, const char *name, const struct format_tensor **ret)
+{
+    return find_stored(b, name, false, ret);
 }
 
 int whisper_misshapen(struct whisper_binder *b, const char *name)
@@ -67,9 +75,15 @@ int whisper_bind_matrix(struct whisper_binder *b, const char *name, uint32_t row
     const struct format_tensor *t = NULL;
     int r;
 
-    r = whisper_find(b, name, &t);
+    r = find_stored(b, name, true, &t);
     if (r < 0)
         return r;
+    if (bind_is_mlx(t)) {
+        const struct mlx_planes from = {b->src->find, b->src->file, b->err};
+
+        *ret = (struct weight){.data = t->data, .rows = rows, .cols = cols, .name = t->name};
+        return bind_mlx_planes(&from, t, ret);
+    }
     if (t->n_dims != 2 || t->dims[0] != cols || t->dims[1] != rows)
         return whisper_misshapen(b, name);
     *ret = (struct weight){

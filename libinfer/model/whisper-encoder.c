@@ -32,8 +32,18 @@ struct whisper_encoder {
     struct block *blocks; /* [n_layers] */
 };
 
-/* Binds the weights of a convolution, transposed from [outputs, channels, taps] to [outputs, taps ×
- * channels], in the same number format. */
+/* Copies the weights of a convolution from [outputs, channels, taps] to [outputs, taps × channels].
+ */
+static void turn_conv(const float *from, uint32_t n_channels, uint32_t n_out, float *to)
+{
+    for (uint64_t o = 0; o < n_out; o++)
+        for (uint32_t c = 0; c < n_channels; c++)
+            for (uint32_t k = 0; k < TAPS; k++)
+                to[(o * TAPS + k) * n_channels + c] = from[(o * n_channels + c) * TAPS + k];
+}
+
+/* Binds the weights of a convolution in the same number format. Their shape is [outputs, channels,
+ * taps], and in files of MLX [outputs, taps, channels]. */
 static int bind_conv(struct whisper_binder *b, const char *name, uint32_t n_channels,
                      uint32_t n_out, struct weight *ret)
 {
@@ -47,7 +57,9 @@ static int bind_conv(struct whisper_binder *b, const char *name, uint32_t n_chan
     r = whisper_find(b, name, &t);
     if (r < 0)
         return r;
-    if (t->n_dims != 3 || t->dims[0] != TAPS || t->dims[1] != n_channels || t->dims[2] != n_out)
+    if (t->n_dims != 3 || t->dims[2] != n_out ||
+        t->dims[0] != (b->src->mlx ? n_channels : (uint64_t)TAPS) ||
+        t->dims[1] != (b->src->mlx ? (uint64_t)TAPS : n_channels))
         return whisper_misshapen(b, name);
     if (dtype_info(t->dtype)->block_elems > 1)
         return err_set(b->err, EOPNOTSUPP, "tensor %.64s is quantized", name);
@@ -55,14 +67,39 @@ static int bind_conv(struct whisper_binder *b, const char *name, uint32_t n_chan
     turned = NEW(float, n);
     if (!data || !turned)
         return err_set(b->err, ENOMEM, "out of memory");
-    for (uint64_t o = 0; o < n_out; o++)
-        for (uint32_t c = 0; c < n_channels; c++)
-            for (uint32_t k = 0; k < TAPS; k++)
-                turned[o * cols + (uint64_t)k * n_channels + c] =
-                    data[(o * n_channels + c) * TAPS + k];
+    if (b->src->mlx)
+        memcpy(turned, data, n * sizeof(*data));
+    else
+        turn_conv(data, n_channels, n_out, turned);
     dtype_info(t->dtype)->encode(turned, data, n);
     *ret = (struct weight){
         .data = data, .dtype = t->dtype, .rows = n_out, .cols = cols, .name = t->name};
+    return 0;
+}
+
+/* Computes the positions, which files of MLX do not have: in each row, sines and then cosines of
+ * angles whose frequencies go down to 1 / 10,000. */
+static int make_positions(struct whisper_encoder *e, struct whisper_binder *b)
+{
+    const uint32_t n = e->shape.n_embd, n_half = n / 2;
+    float *data = arena_alloc(b->arena, (uint64_t)e->shape.n_ctx * n * sizeof(*data));
+
+    if (!data)
+        return err_set(b->err, ENOMEM, "out of memory");
+    if (n % 2 != 0 || n_half < 2)
+        return err_set(b->err, EBADMSG, "positions of %u columns are not pairs", n);
+    for (uint32_t i = 0; i < e->shape.n_ctx; i++)
+        for (uint32_t j = 0; j < n_half; j++) {
+            const double angle = i * exp(-log(10000.0) / (n_half - 1) * j);
+
+            data[(uint64_t)i * n + j] = (float)sin(angle);
+            data[(uint64_t)i * n + n_half + j] = (float)cos(angle);
+        }
+    e->positions = (struct weight){.data = data,
+                                   .dtype = INF_DTYPE_F32,
+                                   .rows = e->shape.n_ctx,
+                                   .cols = n,
+                                   .name = "(positions)"};
     return 0;
 }
 
@@ -89,6 +126,8 @@ static int bind_front(struct whisper_encoder *e, struct whisper_binder *b)
     }
     if (r < 0)
         return r;
+    if (b->src->mlx && !b->src->find(b->src->file, whisper_name(b, &positions)))
+        return make_positions(e, b);
     return whisper_bind_matrix(b, whisper_name(b, &positions), e->shape.n_ctx, e->shape.n_embd,
                                &e->positions);
 }

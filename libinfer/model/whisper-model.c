@@ -18,7 +18,7 @@ int whisper_model_open(const struct format *f, struct whisper_model **ret_model,
 {
     _cleanup_(whisper_model_closep) struct whisper_model *m = NEW(struct whisper_model, 1);
     const struct whisper_config *c = format_whisper(f);
-    const struct whisper_source src = {find_tensor, f, c->hugging_face};
+    const struct whisper_source src = {find_tensor, f, c->hugging_face, c->mlx};
     const struct whisper_shape audio = {
         .n_mels = c->n_mels,
         .n_ctx = c->n_audio_ctx,

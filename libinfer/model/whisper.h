@@ -25,6 +25,7 @@ struct whisper_source {
     const struct format_tensor *(*find)(const void *file, const char *name); /* NULL: absent */
     const void *file;
     bool hugging_face;
+    bool mlx; /* convolutions and positions are those of mlx-whisper */
 };
 
 enum whisper_part {

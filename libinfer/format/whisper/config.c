@@ -35,12 +35,53 @@ static int get_count(const json_t *config, const char *key, uint32_t *ret, struc
     return 0;
 }
 
+struct count {
+    const char *key;
+    uint32_t *to;
+};
+
+static int get_all(const json_t *config, const struct count *counts, size_t n,
+                   struct inf_err *reterr)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = get_count(config, counts[i].key, counts[i].to, reterr);
+    return r;
+}
+
+/* Reads the counts with the names of mlx-whisper, which are those of OpenAI. */
+static int get_mlx_counts(const json_t *config, struct whisper_config *c, struct inf_err *reterr)
+{
+    uint32_t text_embd = 0;
+    const struct count counts[] = {
+        {"n_mels", &c->n_mels},
+        {"n_audio_ctx", &c->n_audio_ctx},
+        {"n_audio_state", &c->n_embd},
+        {"n_audio_head", &c->n_audio_heads},
+        {"n_audio_layer", &c->n_audio_layers},
+        {"n_vocab", &c->n_vocab},
+        {"n_text_ctx", &c->n_text_ctx},
+        {"n_text_state", &text_embd},
+        {"n_text_head", &c->n_text_heads},
+        {"n_text_layer", &c->n_text_layers},
+    };
+    const int r = get_all(config, counts, ARRAY_SIZE(counts), reterr);
+
+    if (r < 0)
+        return r;
+    if (text_embd != c->n_embd)
+        return err_set(reterr, EOPNOTSUPP,
+                       "config.json: n_audio_state and n_text_state are different");
+    c->n_audio_ff = c->n_text_ff = 4 * c->n_embd;
+    c->hugging_face = false;
+    c->mlx = true;
+    return 0;
+}
+
 static int get_counts(const json_t *config, struct whisper_config *c, struct inf_err *reterr)
 {
-    const struct {
-        const char *key;
-        uint32_t *to;
-    } counts[] = {
+    const struct count counts[] = {
         {"num_mel_bins", &c->n_mels},
         {"max_source_positions", &c->n_audio_ctx},
         {"encoder_attention_heads", &c->n_audio_heads},
@@ -53,16 +94,10 @@ static int get_counts(const json_t *config, struct whisper_config *c, struct inf
         {"decoder_layers", &c->n_text_layers},
         {"decoder_ffn_dim", &c->n_text_ff},
     };
-    int r = 0;
 
-    if (json_object_get(config, "n_audio_state"))
-        return err_set(
-            reterr, EOPNOTSUPP,
-            "config.json is that of mlx-whisper, whose models have no tokenizer; use the "
-            "Hugging Face directory or the .bin file of this model");
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
-        r = get_count(config, counts[i].key, counts[i].to, reterr);
-    return r;
+    return json_object_get(config, "n_audio_state")
+               ? get_mlx_counts(config, c, reterr)
+               : get_all(config, counts, ARRAY_SIZE(counts), reterr);
 }
 
 /* Refuses settings that change the results and are not supported; no known model uses them. */

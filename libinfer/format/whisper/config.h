@@ -28,6 +28,7 @@ struct whisper_config {
     uint32_t n_embd; /* width of the encoder and of the decoder */
     uint32_t n_vocab, n_text_ctx, n_text_heads, n_text_layers, n_text_ff;
     bool hugging_face; /* tensors have Hugging Face's names */
+    bool mlx;          /* the files are those of mlx-whisper (format_add_whisper_tensors()) */
     bool multilingual;
     /* Tokens that are never sampled, and tokens that cannot begin a text; NULL: the files do not
      * list them. */
@@ -40,8 +41,8 @@ struct whisper_config {
 
 /* Returns whether @config is the config.json of a Whisper model. */
 bool whisper_config_is(const json_t *config);
-/* Parses the settings. @generation may be NULL. Lists are allocated in @arena. -EBADMSG or
- * -EOPNOTSUPP, with the reason in @reterr; -ENOMEM. */
+/* Parses the settings, which are those of Hugging Face or of mlx-whisper. @generation may be NULL.
+ * Lists are allocated in @arena. -EBADMSG or -EOPNOTSUPP, with the reason in @reterr; -ENOMEM. */
 int whisper_config_parse(const json_t *config, const json_t *generation, struct arena *arena,
                          struct whisper_config *ret_config, struct inf_err *reterr);
 int whisper_config_from_bin(const struct ggml_bin_whisper *bin, struct whisper_config *ret_config,

@@ -24,6 +24,22 @@ static int read_generation(const struct format *f, json_t **ret_json, struct inf
     return path_exists(path) ? json_text_read(path, CONFIG_MAX, 0, ret_json, reterr) : 0;
 }
 
+/* Checks that there is a tokenizer, which mlx-whisper has in its program and not in its models. */
+static int mlx_check_tokenizer(const struct format *f, struct inf_err *reterr)
+{
+    static const char *const names[] = {"tokenizer.json", "vocab.json"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        _cleanup_free_ char *path = path_join(f->dir, names[i]);
+
+        if (path && path_exists(path))
+            return 0;
+    }
+    return err_set(reterr, EOPNOTSUPP,
+                   "models of mlx-whisper have no tokenizer; copy tokenizer.json of the same "
+                   "model of OpenAI (its directory in Hugging Face layout) into this directory");
+}
+
 int format_read_whisper_config(struct format *f, const json_t *config, struct inf_err *reterr)
 {
     struct whisper_config *c = config_new(f);
@@ -35,13 +51,76 @@ int format_read_whisper_config(struct format *f, const json_t *config, struct in
     r = read_generation(f, &generation, reterr);
     if (r == 0)
         r = whisper_config_parse(config, generation, &f->arena, c, reterr);
+    if (r == 0 && c->mlx)
+        r = mlx_check_tokenizer(f, reterr);
     if (r == 0)
         whisper_config_hparams(c, &f->hp);
     return r;
 }
 
+/* Adds a tensor of mlx-whisper with OpenAI's name: "blocks.0.mlp1.weight" becomes
+ * "blocks.0.mlp.0.weight", and "blocks.0.mlp2.weight" "blocks.0.mlp.2.weight". */
+static int mlx_add(struct format *f, const struct format_tensor *raw, struct inf_err *reterr)
+{
+    static const struct {
+        const char *mlx, *openai;
+    } parts[] = {{".mlp1.", ".mlp.0."}, {".mlp2.", ".mlp.2."}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        const char *at = strstr(raw->name, parts[i].mlx);
+        struct format_tensor *t;
+        char name[256];
+
+        if (!at)
+            continue;
+        if (snprintf(name, sizeof(name), "%.*s%s%s", (int)(at - raw->name), raw->name,
+                     parts[i].openai, at + strlen(parts[i].mlx)) >= (int)sizeof(name))
+            return err_set(reterr, EBADMSG, "the name of tensor %.64s is too long", raw->name);
+        t = arena_alloc(&f->arena, sizeof(*t));
+        if (!t)
+            return err_set(reterr, ENOMEM, "out of memory");
+        *t = *raw;
+        t->name = arena_strndup(&f->arena, name, strlen(name));
+        return t->name ? format_add(f, t, reterr) : err_set(reterr, ENOMEM, "out of memory");
+    }
+    return format_add(f, raw, reterr);
+}
+
+/* Reads the heads for the times of words from the tensor "alignment_heads", [heads, 2] of I64 or
+ * I32, unless generation_config.json lists them. */
+static int mlx_read_heads(struct format *f, struct inf_err *reterr)
+{
+    const struct format_tensor *t = format_find(f, "alignment_heads");
+    struct whisper_config *c = f->whisper;
+    struct whisper_head *heads;
+    unsigned bytes;
+
+    if (!t || c->heads)
+        return 0;
+    bytes = strcmp(t->type_name, "I64") == 0 ? 8 : strcmp(t->type_name, "I32") == 0 ? 4 : 0;
+    if (bytes == 0 || t->n_dims != 2 || t->dims[0] != 2 || t->dims[1] == 0)
+        return err_set(reterr, EBADMSG, "alignment_heads is not a list of layers and heads");
+    heads = arena_alloc(&f->arena, t->dims[1] * sizeof(*heads));
+    if (!heads)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (uint64_t i = 0; i < t->dims[1]; i++) {
+        uint64_t layer = 0, head = 0;
+
+        memcpy(&layer, (const uint8_t *)t->data + 2 * i * bytes, bytes);
+        memcpy(&head, (const uint8_t *)t->data + (2 * i + 1) * bytes, bytes);
+        if (layer >= c->n_text_layers || head >= c->n_text_heads)
+            return err_set(reterr, EBADMSG, "alignment_heads: item %llu is not a head",
+                           (unsigned long long)i);
+        heads[i] = (struct whisper_head){(uint32_t)layer, (uint32_t)head};
+    }
+    c->heads = heads;
+    c->n_heads = t->dims[1];
+    return 0;
+}
+
 int format_add_whisper_tensors(struct format *f, struct inf_err *reterr)
 {
+    const bool mlx = f->whisper->mlx;
     size_t n = 0;
     int r;
 
@@ -50,8 +129,9 @@ int format_add_whisper_tensors(struct format *f, struct inf_err *reterr)
     r = format_reserve(f, n, reterr);
     for (size_t i = 0; r == 0 && i < f->n_shards; i++)
         for (size_t j = 0; r == 0 && j < safetensors_n(f->shards[i]); j++)
-            r = format_add(f, safetensors_at(f->shards[i], j), reterr);
-    return r;
+            r = mlx ? mlx_add(f, safetensors_at(f->shards[i], j), reterr)
+                    : format_add(f, safetensors_at(f->shards[i], j), reterr);
+    return r == 0 && mlx ? mlx_read_heads(f, reterr) : r;
 }
 
 /* Sets the model's name to the name of the file without its suffix. */
