@@ -12,6 +12,7 @@ import time
 import pytest
 
 from conftest import TREE
+from mlx_whisper import write_mlx_whisper
 from test_cli import Serve, run
 
 VECTORS = TREE / "tests/golden/embed/bert-mean"
@@ -63,6 +64,26 @@ def test_the_file_of_a_model_in_this_directory_is_one(sconce, home, monkeypatch)
     monkeypatch.chdir(home)
     out = run(sconce, "transcribe", "-m", "ggml-mine.bin", str(SOUND))
     assert out.returncode == 0 and out.stdout.strip()
+
+
+def test_a_model_of_mlx_whisper_hears_the_same(sconce, home):
+    plain, mlx = home / "plain", home / "mlx"
+    shutil.copytree(TREE / "packaging/ears/sconce-ears", plain)
+    write_mlx_whisper(plain, mlx)
+    # Models of mlx-whisper have no lists of tokens that are suppressed.
+    settings = json.loads((plain / "generation_config.json").read_text())
+    for key in ("suppress_tokens", "begin_suppress_tokens"):
+        settings.pop(key, None)
+    (plain / "generation_config.json").write_text(json.dumps(settings))
+    texts = [json.loads(run(sconce, "transcribe", "-m", str(model), str(SOUND), "--words",
+                            "-f", "json").stdout) for model in (plain, mlx)]
+    assert texts[0]["text"].strip() and texts[0]["text"] == texts[1]["text"]
+    # The positions, which only the first model stores, are rounded there to F16.
+    for a, b in zip(texts[0]["words"], texts[1]["words"], strict=True):
+        assert a["word"] == b["word"] and abs(a["start"] - b["start"]) < 0.05, (a, b)
+    (mlx / "tokenizer.json").unlink()
+    out = run(sconce, "transcribe", "-m", str(mlx), str(SOUND))
+    assert out.returncode == 1 and "copy tokenizer.json of the same model" in out.stderr, out.stderr
 
 
 def test_without_a_gateway_the_answer_is_the_same_as_with_one(sconce, installed):

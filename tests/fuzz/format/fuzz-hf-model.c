@@ -3,7 +3,7 @@
  * Opens any bytes as a directory in Hugging Face layout, binds the weights of the model, and
  * decodes rows of all matrices. The bytes are config.json up to the first NUL, and then
  * model.safetensors. So the planes of MLX, GPTQ, AWQ, ParoQuant, compressed-tensors, FP8,
- * bitsandbytes and BitNet are bound with any shapes and numbers.
+ * bitsandbytes and BitNet are bound with any shapes and numbers. Models of Whisper are only bound.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "core/file.h"
 #include "graph/params.h"
 #include "model/arch.h"
+#include "model/whisper-model.h"
 #include "quant/dtype.h"
 
 /* Rows of a matrix that are decoded, and the largest number of columns. */
@@ -23,25 +24,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char dir[] = "/tmp/sconce-fuzz-XXXXXX", config[64], tensors[64];
+static char dir[] = "/tmp/sconce-fuzz-XXXXXX", config[64], tensors[64], tokenizer[64];
 
 static void remove_dir(void)
 {
     unlink(config);
     unlink(tensors);
+    unlink(tokenizer);
     rmdir(dir);
-}
-
-/* Makes the directory that all inputs use in turn. */
-static void make_dir(void)
-{
-    if (config[0])
-        return;
-    if (!mkdtemp(dir))
-        abort();
-    snprintf(config, sizeof(config), "%s/config.json", dir);
-    snprintf(tensors, sizeof(tensors), "%s/model.safetensors", dir);
-    atexit(remove_dir);
 }
 
 /* Replaces a file. A new file is made, because files of models must not change. */
@@ -53,6 +43,20 @@ static void put(const char *path, const void *data, size_t n)
     f = fopen(path, "wbe");
     if (!f || fwrite(data, 1, n, f) != n || fclose(f) != 0)
         abort();
+}
+
+/* Makes the directory that all inputs use in turn. */
+static void make_dir(void)
+{
+    if (config[0])
+        return;
+    if (!mkdtemp(dir))
+        abort();
+    snprintf(config, sizeof(config), "%s/config.json", dir);
+    snprintf(tensors, sizeof(tensors), "%s/model.safetensors", dir);
+    snprintf(tokenizer, sizeof(tokenizer), "%s/tokenizer.json", dir);
+    put(tokenizer, "{}", 2); /* models of mlx-whisper need one, which is not read here */
+    atexit(remove_dir);
 }
 
 static double decode_rows(const struct weight *w)
@@ -96,6 +100,15 @@ static double read_model(const struct model *m)
     return sum;
 }
 
+static void open_whisper(const struct format *f)
+{
+    struct whisper_model *m = NULL;
+    struct inf_err err;
+
+    if (whisper_model_open(f, &m, &err) == 0)
+        whisper_model_close(m);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *end = memchr(data, 0, size);
@@ -111,7 +124,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     put(tensors, end + 1, size - (size_t)(end - data) - 1);
     if (format_open(dir, 0, model_archs(), &f, &err) < 0)
         return 0;
-    if (format_arch(f) && model_open(f, &m, &err) == 0) {
+    if (format_whisper(f))
+        open_whisper(f);
+    else if (format_arch(f) && model_open(f, &m, &err) == 0) {
         sink = read_model(m);
         (void)sink;
         model_close(m);

@@ -97,6 +97,40 @@ def bitnet():
                          "quant_method": "bitnet", "linear_class": "bitlinear"}}, tensors
 
 
+def whisper():
+    """A model of mlx-whisper with a quantized token table."""
+    n = WIDTH
+    tensors = {"decoder.positional_embedding": torch.zeros(16, n).half(),
+               "encoder.conv1.weight": torch.randn(n, 3, 2).half(),
+               "encoder.conv2.weight": torch.randn(n, 3, n).half(),
+               "alignment_heads": torch.zeros(1, 2, dtype=torch.int64)}
+    blocks = {"encoder": ("attn",), "decoder": ("attn", "cross_attn")}
+    for name in ("encoder.conv1.bias", "encoder.conv2.bias", "encoder.ln_post.weight",
+                 "encoder.ln_post.bias", "decoder.ln.weight", "decoder.ln.bias"):
+        tensors[name] = torch.ones(n).half()
+    for part, attentions in blocks.items():
+        block = part + ".blocks.0."
+        for norm in [a + "_ln" for a in attentions] + ["mlp_ln"]:
+            tensors |= {block + norm + ".weight": torch.ones(n).half(),
+                        block + norm + ".bias": torch.zeros(n).half()}
+        for matrix in [a + "." + x for a in attentions for x in ("query", "key", "value", "out")]:
+            tensors[block + matrix + ".weight"] = torch.randn(n, n).half()
+            if not matrix.endswith("key"):
+                tensors[block + matrix + ".bias"] = torch.zeros(n).half()
+        tensors |= {block + "mlp1.weight": torch.randn(4 * n, n).half(),
+                    block + "mlp1.bias": torch.zeros(4 * n).half(),
+                    block + "mlp2.weight": torch.randn(n, 4 * n).half(),
+                    block + "mlp2.bias": torch.zeros(n).half()}
+    tokens = "decoder.token_embedding"
+    tensors |= {tokens + ".weight": torch.zeros(n, 4 * n // 32, dtype=torch.int32).view(torch.uint32),
+                tokens + ".scales": torch.ones(n, 1).half(),
+                tokens + ".biases": torch.ones(n, 1).half()}
+    return {"model_type": "whisper", "n_mels": 2, "n_audio_ctx": 1500, "n_audio_state": n,
+            "n_audio_head": 1, "n_audio_layer": 1, "n_vocab": n, "n_text_ctx": 16,
+            "n_text_state": n, "n_text_head": 1, "n_text_layer": 1,
+            "quantization": {"bits": 4, "group_size": 32}}, tensors
+
+
 def main():
     TYPES[torch.uint32] = "U32"
     out = pathlib.Path(sys.argv[1])
@@ -104,7 +138,7 @@ def main():
     torch.manual_seed(1)
     models = {name: coded(how) for name, how in CODED.items()} | {
         "mlx3": mlx(3, 32, "affine"), "mlx-mxfp8": mlx(8, 32, "mxfp8"),
-        "mlx-nvfp4": mlx(4, 16, "nvfp4"), "bitnet": bitnet()}
+        "mlx-nvfp4": mlx(4, 16, "nvfp4"), "bitnet": bitnet(), "whisper": whisper()}
     for name, (config, tensors) in models.items():
         text = json.dumps(config, separators=(",", ":")).encode()
         (out / name).write_bytes(text + b"\0" + safetensors(tensors))
