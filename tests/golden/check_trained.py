@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares trained models in each number format with the same weights decoded to F32.
 
-    check_trained.py SCONCE [-k PART] [MODEL]...
+    check_trained.py SCONCE [MODEL]... [-k PART]
 
 SCONCE is the program. `sconce convert` writes each model in each type: as GGUF files, and, if the
 model is a directory, as directories for MLX, GPTQ and AWQ. It also converts each result to F32.
@@ -44,18 +44,20 @@ NEED_IMPORTANCE = ("IQ1_", "IQ2_", "IQ3_", "Q1_0")
 MLX = ["MLX%d_G%d" % (bits, group) for bits in (2, 3, 4, 5, 6, 8) for group in (32, 64, 128)] + [
     "MLX_MXFP4", "MLX_MXFP8", "MLX_NVFP4", "MLX_MIXED_2_6", "MLX_MIXED_3_4", "MLX_MIXED_3_6",
     "MLX_MIXED_4_6"]
-# Where inputs are rounded, the divergence depends on the model and the text, but hardly on the format
-# of the weights. The limits are those of Q8_0, and for other formats a multiple of what Q8_0 has.
-Q8_0_MOST, TIMES_Q8_0 = 1e-2, 6
-# The limits for the formats whose products do not round inputs to bytes. Products with BF16 round
-# inputs to BF16 on some CPUs.
-ROUNDED = {"F16": 1e-6, "BF16": 1e-3, "Q8_0": Q8_0_MOST}
+# The divergence up to which a format is fine on the CPU. Where it is larger, it may be so because
+# the weights are so inexact that the model has become chaotic: then every rounding has large effects.
+# Therefore the F32 weights are converted to Q8_0, whose products round inputs alike. The divergence may
+# be @TIMES_Q8_0 of that of these weights, and the share of equal top tokens @LESS_TOP smaller.
+FINE, TIMES_Q8_0, LESS_TOP = 1e-3, 3, 0.2
+# The limits for Q8_0 itself, and for formats whose products do not round inputs to bytes. Products
+# with BF16 round inputs to BF16 on some CPUs.
+FIXED = {"F16": 1e-6, "BF16": 1e-3, "Q8_0": 1e-2}
 # The limit where inputs are floats.
 EXACT = 1e-6
+# The least share of equal top tokens, unless Q8_0 has a smaller one.
+SAME_TOP = 0.9
 # Bytes in F32 from which on the reference kernels are left out.
 LARGE = 64 << 20
-# The least share of equal top tokens.
-SAME_TOP = 0.9
 
 TEXT = """Once upon a time, there was a little girl named Mia. She lived in a small house near the
 woods with her mom, her dad and a brown dog. Every morning the dog ran into the garden and dug a
@@ -86,7 +88,6 @@ class Check:
         self.text.write_text(TEXT)
         self.failed = 0
         self.places = self.find_places()
-        self.usual = {}  # (model, place) → the divergence of Q8_0
 
     def find_places(self):
         """Returns the options of `sconce ppl` for each place that runs the formats."""
@@ -108,6 +109,25 @@ class Check:
         said = sconce(self.program, "convert", model, out, "--type", kind, "--json", *more).stdout
         return [json.loads(line).get("to") for line in said.splitlines()]
 
+    def measure(self, path, plain, n_context, args):
+        """Returns the divergence, the share of equal top tokens, and the perplexity."""
+        got = json.loads(sconce(self.program, "ppl", path, self.text, "--base", plain, "-c",
+                                n_context, "--chunks", 1, "--kv-type", "f32", "--base-kv-type",
+                                "f32", "--json", *args).stdout)
+        return got["base"]["kld"]["value"], got["base"]["same_top"]["value"], got["ppl"]
+
+    def limits(self, kind, plain, n_context, args, rounds, found):
+        """Returns the limits of the divergence and of the share of equal top tokens."""
+        if not rounds or kind in FIXED:
+            return FIXED[kind] if rounds else EXACT, SAME_TOP
+        if found[0] <= FINE and found[1] >= SAME_TOP:
+            return FINE, SAME_TOP
+        eight = self.root / "q8_0.gguf"
+        self.convert(plain, eight, "Q8_0", "--force", "--pure")
+        kld, top, _ = self.measure(eight, plain, n_context, args)
+        eight.unlink()
+        return max(TIMES_Q8_0 * kld, FINE), min(SAME_TOP, top - LESS_TOP)
+
     def compare(self, name, kind, path, n_context):
         """Compares the model @path with its weights in F32. Returns a digest of the weights."""
         plain = self.root / "f32.gguf"
@@ -116,21 +136,13 @@ class Check:
         for place, args, rounds in self.places:
             if large and place == "ref":
                 continue
-            said = sconce(self.program, "ppl", path, self.text, "--base", plain, "-c", n_context,
-                          "--chunks", 1, "--kv-type", "f32", "--base-kv-type", "f32", "--json",
-                          *args).stdout
-            got = json.loads(said)
-            kld, top = got["base"]["kld"]["value"], got["base"]["same_top"]["value"]
-            if kind == "Q8_0":
-                self.usual[name, place] = kld
-            limit = EXACT
-            if rounds:
-                limit = ROUNDED.get(kind) or TIMES_Q8_0 * self.usual.get((name, place), Q8_0_MOST)
-            bad = not (kld <= limit and top >= SAME_TOP)
+            found = self.measure(path, plain, n_context, args)
+            most, least = self.limits(kind, plain, n_context, args, rounds, found)
+            bad = not (found[0] <= most and found[1] >= least)
             self.failed += bad
-            print("%-16s %-16s %-10s divergence %.2e, same top token %5.1f %%, perplexity %.2f%s" %
-                  (name, kind, place, kld, 100 * top, got["ppl"], "  TOO LARGE" if bad else ""),
-                  flush=True)
+            print("%-16s %-16s %-10s divergence %.2e (limit %.1e), same top token %5.1f %%, "
+                  "perplexity %.2f%s" % (name, kind, place, found[0], most, 100 * found[1], found[2],
+                                         "  TOO LARGE" if bad else ""), flush=True)
         digest = hashlib.sha256(plain.read_bytes()[trained_models.Gguf(plain).start:]).hexdigest()
         plain.unlink()
         return digest
