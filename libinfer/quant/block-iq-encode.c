@@ -7,8 +7,9 @@
  * (quant/grid-search.h). Then d and the small numbers s are chosen, and d is set to the value that
  * fits the points best. Last, the points are searched with the scales that decoding will use.
  * The error of a weight x counts in proportion to √(x² + mean of x²), because large weights matter
- * more in products, and in proportion to the importance of its column, if there is one. Values that
- * are not finite count as zero.
+ * more in products. If its column has an importance, the error counts in proportion to that, and to
+ * √(x² + 8 × mean of x²): the importance tells more, and with this factor the predictions of
+ * trained models diverge least. Values that are not finite count as zero.
  */
 
 #include <math.h>
@@ -21,6 +22,9 @@
 
 #define MAX_PARTS 16u
 #define F16_MAX   65504.0f
+
+/* How much the mean of the squares counts beside the square of a weight with importance. */
+#define IQ_MEAN_BY_IMPORTANCE 8.0f
 
 /* Describes how a format stores scales: scale = d × (2 s + 1) / divisor. */
 struct iq_format {
@@ -63,6 +67,7 @@ static void iq_load(struct iq_block *b, const float *src, const float *importanc
     }
     for (unsigned i = 0; i < SUPER_ELEMS && importance; i++)
         all += importance[i];
+    mean *= all > 0 ? IQ_MEAN_BY_IMPORTANCE : 1;
     for (unsigned i = 0; i < SUPER_ELEMS; i++)
         b->w[i] = sqrtf(mean + b->x[i] * b->x[i]) * (all > 0 ? importance[i] : 1);
 }
