@@ -5,6 +5,8 @@
 #include "lib/test.h"
 
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <infer/convert.h>
@@ -199,6 +201,27 @@ TEST(tiny_numbers_are_no_error)
     free(path);
 }
 
+TEST(a_thread_that_cannot_write_ends_the_conversion)
+{
+    struct rlimit old, small = {.rlim_cur = 3 * 4096};
+    char *path = make_model(0);
+    struct inf_err err = {0};
+    int r;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    r = convert(path, "Q8_0", 3, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(r, -EFBIG);
+    ASSERT_CONTAINS(err.text, "writing");
+    assert_int_not_equal(access(out, F_OK), 0);
+    remove(part);
+    remove(path);
+    free(path);
+}
+
 TEST(wrong_parameters_are_refused)
 {
     char *path = make_model(0);
@@ -218,4 +241,6 @@ RUN_TESTS(TEMPDIR_TEST(each_format_decodes_to_about_the_numbers),
           TEMPDIR_TEST(the_file_does_not_depend_on_threads_and_interruptions),
           TEMPDIR_TEST(nothing_is_replaced_without_consent),
           TEMPDIR_TEST(numbers_that_a_format_cannot_hold_are_an_error),
-          TEMPDIR_TEST(tiny_numbers_are_no_error), TEMPDIR_TEST(wrong_parameters_are_refused))
+          TEMPDIR_TEST(tiny_numbers_are_no_error),
+          TEMPDIR_TEST(a_thread_that_cannot_write_ends_the_conversion),
+          TEMPDIR_TEST(wrong_parameters_are_refused))
