@@ -216,6 +216,7 @@ TEST(a_thread_that_cannot_write_ends_the_conversion)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(r, -EFBIG);
     ASSERT_CONTAINS(err.text, "writing");
+    assert_int_equal(n_told, 0);
     assert_int_not_equal(access(out, F_OK), 0);
     remove(part);
     remove(path);
