@@ -27,7 +27,7 @@ struct inf_convert_tensor {
     uint32_t n_dims;
     uint64_t bytes_from, bytes_to;
     size_t i, n;     /* it is tensor i of n */
-    bool copied;     /* the bytes are those of the model */
+    bool copied;     /* it keeps the model's bytes, or its codes in another layout */
     bool resumed;    /* an earlier, interrupted conversion wrote it */
     bool importance; /* its columns are weighted by the importance matrix */
     /* The root mean square of (decoded - original), divided by that of the original numbers; 0 if
@@ -65,7 +65,7 @@ struct inf_convert_params {
 
 struct inf_convert_result {
     uint64_t n_tensors, n_elems;
-    uint64_t n_requantized; /* tensors whose numbers were quantized before */
+    uint64_t n_requantized; /* tensors that were quantized before and are quantized again */
     uint64_t n_fallback;    /* tensors that got another format because their rows are not whole
                                blocks of the chosen format */
     uint64_t bytes_from, bytes_to; /* of the tensors */

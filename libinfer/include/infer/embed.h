@@ -63,7 +63,8 @@ struct inf_embedder_params {
                                   up to 8192 */
     uint32_t batch_tokens;     /* tokens of texts that are computed together; a longer text is
                                   computed alone; 0: 512 */
-    uint64_t max_queue_tokens; /* limit of tokens in all waiting requests together; 0: 4 million */
+    uint64_t max_queue_tokens; /* limit of tokens in all waiting requests together, except that a
+                                  request is accepted if none waits; 0: 4,194,304 */
 };
 
 /* A text or a pair of texts, as inf_tokenizer_encode_texts() returns it. */

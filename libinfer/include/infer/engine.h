@@ -10,8 +10,8 @@
  * Callers submit requests with inf_engine_submit() and take events with inf_engine_next_event(). A
  * request can have several choices: texts that are generated for one prompt. The events of one
  * choice come in order. The keys and values of computed tokens are kept in the KV cache, in blocks
- * of a fixed number of tokens. The greedy output of a request does not depend on the other requests
- * in the batch.
+ * of a fixed number of tokens. On the CPU, the greedy output of a request does not depend on the
+ * other requests in the batch; on a GPU, the last bits of logits can.
  *
  * Any thread may call inf_engine_submit(), inf_engine_cancel() and inf_engine_stats(). Only one
  * thread at a time may call inf_engine_next_event() and inf_engine_wait_event().
@@ -49,7 +49,7 @@ struct inf_engine_params {
                                   the best, but without AMX for weights in BF16 */
     uint32_t n_threads;        /* 0: the CPUs that affinity and the cgroup's quota allow */
     uint32_t n_ctx;            /* tokens per sequence; 0: the smaller of the trained length and
-                                  8192 */
+                                  8192, or less if the KV cache holds less */
     uint32_t max_seqs;         /* limit of sequences that run at the same time; 0: 16 */
     uint32_t max_queue;        /* limit of waiting requests; 0: 256 */
     uint32_t max_batch_tokens; /* limit of tokens that one step computes; 0: 512 */
@@ -144,7 +144,7 @@ struct inf_request {
     uint32_t min_draft;   /* shorter drafts are not computed */
     float draft_p_min; /* a draft ends before a token whose estimated chance is smaller, 0 to 1 */
     /* A request reuses the whole KV blocks that earlier requests with the same tenant and salt
-     * computed for the same beginning of the prompt. Reuse does not change the generated text. */
+     * computed for the same beginning of the prompt. On the CPU, reuse does not change the text. */
     bool no_cache;            /* reuse no blocks, and leave none for other requests */
     const char *cache_tenant; /* NULL: "" */
     const char *cache_salt;   /* any bytes; may be NULL if the length is 0 */
@@ -194,8 +194,8 @@ struct inf_event {
     uint32_t choice;
     void *user;
 
-    const char *text; /* TOKENS: whole code points; may be empty if a token ends within a code
-                         point */
+    const char *text; /* TOKENS: whole code points; empty only at the end of a choice, if its last
+                         tokens add no text */
     size_t text_len;
     const struct inf_token_logprob *tokens; /* TOKENS and PROMPT; logprob is set if requested */
     size_t n_tokens;
@@ -260,7 +260,7 @@ INF_PUBLIC struct inf_engine *inf_engine_free(struct inf_engine *engine);
 /*
  * Returns 0 and sets *ret_id (never 0); INF_ENGINE_FULL; -EINVAL with the reason (an empty prompt,
  * a token outside the vocabulary, NaN…); -E2BIG: the prompt fills the context or is longer than it;
- * -ESTALE with the reason: the model's files changed.
+ * -ESTALE with the reason: the model's files changed; -ENOMEM.
  */
 INF_PUBLIC int inf_engine_submit(struct inf_engine *engine, const struct inf_request *request,
                                  uint64_t *ret_id, struct inf_err *reterr);

@@ -138,9 +138,9 @@ INF_PUBLIC size_t inf_model_types(const struct inf_model *model,
 INF_PUBLIC bool inf_model_meta(const struct inf_model *model, size_t i, const char **ret_key,
                                const char **ret_value);
 
-/* Checks whether @draft can be the draft_model of an engine (infer/engine.h) for @model: it
- * generates text, and the tokens of both models are the same. Returns 0, or -EINVAL with the
- * reason. */
+/* Checks whether @draft can be the draft_model of an engine (infer/engine.h) for @model: both have
+ * the same tokens, except that one vocabulary may have up to 1,024 more at its end. Returns 0, or
+ * -EINVAL with the reason. */
 INF_PUBLIC int inf_model_can_draft(const struct inf_model *draft, const struct inf_model *model,
                                    struct inf_err *reterr);
 

@@ -75,8 +75,8 @@ INF_PUBLIC int inf_tokenizer_encode_texts(const struct inf_tokenizer *tok,
 
 /*
  * Decodes @n ids into one string that the caller frees. *ret_len does not count the NUL at the end
- * of the string. Special tokens are left out unless @show_special. Invalid UTF-8 becomes U+FFFD.
- * -EINVAL: an id is outside the vocabulary.
+ * of the string. Special and unknown tokens are left out unless @show_special. Invalid UTF-8
+ * becomes U+FFFD. -EINVAL: an id is outside the vocabulary; -ENOMEM.
  */
 INF_PUBLIC int inf_tokenizer_decode(const struct inf_tokenizer *tok, const int32_t *ids, size_t n,
                                     bool show_special, char **ret_text, size_t *ret_len);

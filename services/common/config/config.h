@@ -48,7 +48,7 @@ struct config {
     unsigned char *foreign; /* [n_foreign] layouts (enum models_layout) of the last n_foreign model
                                directories, which belong to other programs */
     size_t n_foreign;
-    char *default_model;          /* for requests without a model; NULL: the only installed model */
+    char *default_model;          /* for requests without a model; NULL: the only model for chats */
     char *only_model;             /* the only model that is offered (--model); NULL: all are */
     uint64_t max_keep_alive_usec; /* longest time for which a request may keep a model; 24 h */
 
@@ -116,7 +116,7 @@ struct config {
     struct inf_sampling sampling; /* defaults of sampling; "not set" as in sampling.h */
 
     struct {
-        char *default_model;    /* for requests without a model; NULL: the only installed model */
+        char *default_model;    /* for requests without a model; NULL: the only model for vectors */
         char *default_reranker; /* for ranking requests; NULL: the only installed reranker */
         char *isa;              /* NULL: best */
         uint32_t threads;       /* 0: all */
@@ -132,7 +132,7 @@ struct config {
     } embed;
 
     struct {
-        char *default_model; /* for requests without a model; NULL: the only installed model */
+        char *default_model; /* for requests without a model; NULL: the only model for speech */
         char *vad_model; /* weights of Silero VAD; if set, silence is skipped by default; NULL: only
                             on request */
         char *isa;       /* NULL: best */
@@ -219,10 +219,10 @@ DEFINE_CLEANUP(struct config *, config_free);
 
 /* Sets chat.device to a copy of @name. -ENOMEM. */
 int config_set_device(struct config *config, const char *name);
-/* Offers only the model @name, which then is the default as well. -ENOMEM. */
 /* Sets the draft model and the kind of drafts (inf_engine_params.draft_kind); NULL: unchanged. If
  * only a model is given, it drafts. -ENOMEM. */
 int config_set_draft(struct config *config, const char *model, const char *kind);
+/* Offers only the model @name, which then is the default as well. -ENOMEM. */
 int config_set_only_model(struct config *config, const char *name);
 /* Puts the absolute path of @dir before all other model directories. */
 int config_add_model_dir(struct config *config, const char *dir);

@@ -4,8 +4,9 @@
 /*
  * Reads key files, which have one API key per line: "KEY [rights=RIGHT,…] [NAME]".
  *
- * "#" starts a comment. A key without rights= has RIGHTS_UNSTATED. systemd passes the system's file
- * as a credential; a user's file is in the directory of the user's sconce.yaml.
+ * "#" starts a comment at the beginning of a line, or in place of NAME. A key without rights= has
+ * RIGHTS_UNSTATED. systemd passes the system's file as a credential; a user's file is in the
+ * directory of the user's sconce.yaml.
  */
 
 #include <infer/types.h>

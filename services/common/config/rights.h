@@ -14,7 +14,7 @@
 
 enum right {
     RIGHT_INFER = 1 << 0,   /* use models, and list them */
-    RIGHT_MANAGE = 1 << 1,  /* change something: load, pull, delete, set up */
+    RIGHT_MANAGE = 1 << 1,  /* change something: load, pull, delete, set up; read the history */
     RIGHT_OBSERVE = 1 << 2, /* see the total activity of all clients: counts, speeds, states */
 };
 

@@ -211,9 +211,9 @@ int pull_secrets_read(const struct config *config, struct pull_secrets *ret,
                       struct inf_err *reterr);
 void pull_secrets_done(struct pull_secrets *secrets);
 
-/* Makes the directory of the job. Its name depends on the source, so an interrupted pull of the
- * same source is continued. The caller must have set the members above `dir`. -EBUSY: another
- * process pulls the same source. */
+/* Makes the directory of the job. Its name depends on the source and on plan.name, so a pull
+ * with the same source and the same name of the model continues an interrupted one. The caller must
+ * have set the members above `dir`. -EBUSY: another process makes the same pull. */
 int pull_job_open(struct pull_job *job, struct inf_err *reterr);
 /* Starts sconce-fetch: as a child process, or by a connection to the socket @socket. */
 int pull_job_start(struct pull_job *job, const char *socket, struct inf_err *reterr);
