@@ -15,7 +15,7 @@
 #include "quant/block.h"
 #include "quant/fit.h"
 
-/* Groups whose scales are found together. */
+/* Number of groups whose scales are found together. */
 #define IQ4_BATCH 64u
 
 #define IQ4_GROUPS (SUPER_ELEMS / BLOCK_ELEMS)
@@ -61,8 +61,8 @@ void decode_iq4_xs(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Returns for each number in @x the nearest value. A value is the lowest value plus the steps from
- * there up to it. */
+/* Returns for each number in @x the nearest value of the table: the lowest value, plus the distance
+ * to the next value for each middle between two values that the number exceeds. */
 static inline fit_f4 iq4_nearest(fit_f4 x)
 {
     fit_f4 value = fit_set4((float)iq4_values[0]);
@@ -100,8 +100,8 @@ static void iq4_load(const float *src, const float *importance, unsigned n, floa
     fit_best()->values(x, w, &table, n, d);
 }
 
-/* Returns the codes of the values that are nearest to the numbers: how many middles between two
- * values are below. */
+/* Returns for each number in @x the code of the nearest value: the number of middles between two
+ * values that the number exceeds. */
 static inline fit_i4 iq4_codes(fit_f4 x)
 {
     fit_i4 codes = {0};

@@ -79,7 +79,7 @@ class Composer:
     def __init__(self, vocabulary, pool, seed):
         self.v, self.pool = vocabulary, pool
         self.rng, self.noise_rng = random.Random(seed), np.random.default_rng(seed)
-        self.hard = 1.0  # factor of the frequency of noise and telephone quality
+        self.hard = 1.0  # factor of the probabilities of noise and of telephone quality
 
     def gap(self, first):
         rng = self.rng
@@ -108,8 +108,8 @@ class Composer:
         return placed, False
 
     def window(self, seconds, whole=False):
-        """Returns a window for training. If @whole is true, the window has 30 seconds, as in Whisper. Otherwise it has
-        only @seconds, so that a step of the training takes less time."""
+        """Returns a window of @seconds for training. @whole, only with 30 seconds: the window is like those of Whisper,
+        so its end may cut a sentence, and it may have a previous text. Shorter windows take less time."""
         rng, n = self.rng, int(seconds * RATE)
         if rng.random() < 0.06:
             return self.nothing(n, seconds)

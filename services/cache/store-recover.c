@@ -58,7 +58,8 @@ static int refuse_newer(struct store *s, struct segment *seg, struct inf_err *re
                    seg->number);
 }
 
-/* Adds a segment for an existing file. A write under way may end beyond the file's present size. */
+/* Adds a segment for an existing file, or updates a known one. The end of a known segment is kept
+ * if it is beyond the file's present size, because a write up to there may be under way. */
 static int see_file(void *data, uint32_t number, uint64_t size, uint64_t disk)
 {
     struct store *s = data;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Makes a model of files that a client has uploaded, or of another model with other settings, as
- * POST /api/create asks for.
+ * Makes the model that a request to POST /api/create asks for: from files that a client has
+ * uploaded, or from another model, with other settings.
  *
- * The settings become keys of the new model's manifest. The files of models are hard links, so a
- * model of another one takes no space.
+ * The settings become keys of the new model's manifest. It gets hard links to the files that it
+ * is made from, so a model that is made from another model takes no space.
  */
 
 #include <jansson.h>
@@ -28,9 +28,10 @@ struct store_creation *creation_free(struct store_creation *c);
 const char *creation_name(const struct store_creation *c);
 /* Returns whether the client wants a stream of JSON objects. */
 bool creation_streams(const struct store_creation *c);
-/* Writes the settings of the request, and those of the other model @e that it does not change, into
- * the plan, and the licence of the request, which the plan borrows. @template is the template of
- * the other model as its manifest would name it. @e and @template may be NULL. -ENOMEM. */
+/* Writes settings into the plan: those of the request, and those of the other model @e that the
+ * request does not change. @template is the template of @e, as the new manifest names it. @e and
+ * @template may be NULL. The plan also gets the licence of the request, which it borrows.
+ * -ENOMEM. */
 int creation_plan(const struct store_creation *c, const struct models_entry *e,
                   const char *template, struct pull_plan *plan);
 /* Makes the model in the store @dir; called on a thread. Files that @verified knows are not read

@@ -4,8 +4,9 @@
  *
  * Clients that pull the same model share one pull. The answer is a stream of JSON objects, one in
  * each line, as Ollama sends it. If the request has "stream": false, the answer is one object,
- * which is sent when the pull ends. Such an answer may take hours, so the service sends its head
- * after a minute, and a space after each further minute. JSON allows spaces before a value.
+ * which is sent when the pull ends. Such an answer may take hours, so after a minute the service
+ * sends its head and a space, and after each further minute another space. JSON allows spaces
+ * before a value.
  */
 #include <errno.h>
 #include <string.h>

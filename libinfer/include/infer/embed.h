@@ -93,7 +93,7 @@ struct inf_embed_request {
     const char *task;             /* task of a model with task adapters; NULL: its first task */
     uint32_t dimensions;          /* keep only the first dimensions of each vector (Matryoshka);
                                      0: all */
-    enum inf_normalize normalize; /* applied after the truncation; never applied to scores */
+    enum inf_normalize normalize; /* applied after the reduction to @dimensions; never to scores */
     bool bulk;                    /* schedule this request as a large one, even if it is small */
     void *user;                   /* returned in the result */
 };

@@ -118,8 +118,8 @@ static int prefill_check(const struct prefill *p, const struct params *params)
                            path, json_string_value(m->calls[0].id));
     if (params->constraint.kind != CONSTRAINT_NONE)
         return problem_set(p->problem, 400, "invalid_value", path,
-                           "%s: Prefill is not possible together with '%s': an answer that follows "
-                           "a schema has no beginning.",
+                           "%s: Prefill is not possible together with '%s': the schema describes "
+                           "the whole answer, including its beginning.",
                            path, params->constraint.field);
     if ((params->reasoning.enabled == 0 && prefill_check_off(p) < 0) || prefill_check_end(p) < 0)
         return -EINVAL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the binding of models: required tensors and keys, their shapes, and what is rejected. */
+/* Tests the binding of models: required tensors, their shapes and types, and what is rejected. */
 #include "model/model.h"
 
 #include <errno.h>
@@ -10,7 +10,8 @@
 
 enum { N_EMBD = 8, N_FF = 16, N_VOCAB = 12, N_LAYERS = 2 };
 
-/* Struct change names the tensor or key that is left out, is added, or gets a wrong shape. */
+/* Struct change names the tensors that are left out, are added, get a wrong shape, or get the type
+ * @type. */
 struct change {
     const char *drop, *add, *misshape, *retype;
     uint32_t type;

@@ -27,7 +27,7 @@ static void stepped(void *data, const struct null_row *row, float *logits, uint3
     }
 }
 
-/* Makes requests, half of which can be answered from lists. */
+/* Makes requests, most of which can be answered from lists. */
 static void make_requests(uint64_t seed)
 {
     struct rng rng;
