@@ -6,10 +6,11 @@
  *
  * A block has its codes and its scale side by side. Some weights become blocks of GGUF files
  * (quant/block.h) with the same values. MXFP4 with planes becomes MXFP4. If F16 can hold all scales
- * and offsets of the matrix exactly, the affine formats of MLX with 2, 3 or 4 bits become Q4_1, and
- * the affine format with 5 bits becomes Q5_1. All other weights have layouts of their own:
+ * and offsets of the matrix exactly, the affine formats of MLX with 5 bits become Q5_1, and those
+ * with fewer bits Q4_1, except for 2 bits in groups that are multiples of 128 columns (MLX2). All
+ * other weights have layouts of their own:
  *
- *   MLX2, if groups are multiples of 128 columns: 128 weights, w = d × q + m
+ *   MLX2, 128 weights, w = d × q + m
  *         │ d │ m │ 8 words: q │   36 bytes
  *   BITNET, 16 weights, w = q - 1   │ word: q │   4
  *

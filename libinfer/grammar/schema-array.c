@@ -419,8 +419,8 @@ static grammar_node array_unique(struct array *a)
     if (set.n == 0 || values.n == UINT32_MAX || a->prefix > 0 || a->contains)
         return a->s->loose ? array_plain(a)
                            : schema_fail(a->s, EINVAL, a->unique_at,
-                                         "the keyword 'uniqueItems' is only supported for the "
-                                         "values of an enum of at most %d",
+                                         "the keyword 'uniqueItems' is only supported if the "
+                                         "elements have an enum of at most %d values",
                                          MAX_UNIQUE);
     for (uint32_t i = 0; i < values.n; i++) {
         bool repeated = false;

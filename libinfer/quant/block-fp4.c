@@ -97,8 +97,9 @@ void decode_nvfp4(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Returns for each number in @x the nearest value. The numbers are not negative, and the values are
- * 0, 1, 2, 3, 4, 6, 8 and 12. A value is the sum of the steps from 0 up to it. */
+/* Returns for each number in @x, which is not negative, the nearest value in fp4_values (twice the
+ * values of FP4): the sum of the distances to the next value at all middles between two values that
+ * the number exceeds. */
 static inline fit_f4 nvfp4_nearest(fit_f4 x)
 {
     fit_f4 value = fit_set4(0);

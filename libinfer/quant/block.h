@@ -70,8 +70,8 @@
 
 #include "quant/block-values.h"
 
-#define BLOCK_ELEMS 32u  /* elements of a block in formats without groups */
-#define SUPER_ELEMS 256u /* elements of a block in formats with groups */
+#define BLOCK_ELEMS 32u  /* elements of a block in most formats without groups */
+#define SUPER_ELEMS 256u /* elements of a super-block: formats K, TQ, IQ1, IQ2, IQ3 and IQ4_XS */
 
 struct block_q8_0 {
     uint16_t d;

@@ -45,8 +45,8 @@ void sound_done(struct sound *s)
     *s = (struct sound){0};
 }
 
-/* Drops floats from the beginning of @x, [@n]. *@start, the index of its first float in the whole
- * signal, becomes @first. */
+/* Drops the floats of @x that come before float @first of the whole signal. @x holds *@n floats;
+ * *@start is the index of the first one in the whole signal. */
 static void drop_before(float *x, size_t *n, uint64_t *start, uint64_t first)
 {
     size_t gone;
