@@ -5,8 +5,8 @@
  * The gateway collects directly after requests, and at most ten times a second. It asks a service
  * only over a connection of the pool, which the service holds open, so collecting never starts a
  * service. Rows that a service still has are collected after its next request. The gateway sends
- * rows at most every four seconds. Only the numbers of a request that has just ended may start the
- * history service; later rows are sent while it runs. Rows that cannot be sent are kept up to a
+ * rows at most once in four seconds. Only the numbers of a request that has just ended may start
+ * the history service; later rows are sent while it runs. Rows that cannot be sent are kept up to a
  * limit; rows beyond the limit are dropped.
  *
  * No request waits for this, and the gateway does not live longer because of it: when it ends, it

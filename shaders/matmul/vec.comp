@@ -10,8 +10,8 @@
 // Neighboring lanes read neighboring chunks, so that memory is read in order. A workgroup has
 // `groups` times `columns` rows of w, whatever the size of its subgroups. The workgroup must not be
 // smaller than a subgroup. The order of sums depends on the size of subgroups, and not on the tile.
-// Workgroups: x counts sets of `groups` times `columns` rows of w, which give columns of y; y
-// counts tiles of rows of x.
+// Workgroups: dimension x counts sets of `groups` times `columns` rows of w, each of which gives as
+// many columns of the result; dimension y counts tiles of rows of the input.
 
 #include "matmul/product.glsl"
 #include "matmul/add.glsl"

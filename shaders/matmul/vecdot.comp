@@ -8,8 +8,9 @@
 // Computes y = x · wᵀ with quantized weights, for few rows of x, which matmul/quantise has converted to int8.
 //
 // The kernel works like matmul/vec, but uses an instruction that multiplies 4 pairs of bytes and
-// adds the products. The integer sums are exact; only the scaling rounds. Workgroups: x counts sets
-// of `groups` times `columns` rows of w, which give columns of y; y counts tiles of rows of x.
+// adds the products. The integer sums are exact; only the scaling rounds. Workgroups: dimension x
+// counts sets of `groups` times `columns` rows of w, each of which gives as many columns of the
+// result; dimension y counts tiles of rows of the input.
 
 #include "matmul/product.glsl"
 #include "matmul/chunk.glsl"

@@ -71,9 +71,11 @@ static void put_hparams(struct gguf_writer *w, const struct hparams *hp)
     if (hp->embed.encoder) {
         gguf_put_u32(w, key(hp, "attention.sliding_window"), (hp->window - 1) * 2);
         gguf_put_f32(w, key(hp, "rope.freq_base_swa"), hp->rope_theta_window);
+        /* GGUF files of ModernBERT have no key for the pattern: every third layer has no window.
+         * The default of EmbeddingGemma is every sixth layer. Only the tests' model of 4 layers has
+         * another pattern, so it needs the key. */
         if (!hp->norms_add_one || hp->n_layers != 4)
-            return; /* in ModernBERT every third layer has no window; GGUF files have no key for
-                       this */
+            return;
         gguf_put_u32(w, key(hp, "attention.sliding_window_pattern"), 3);
         return;
     }
