@@ -31,7 +31,7 @@ def main():
         # whisper.transcribe() also pads the end with silence.
         want = whisper.log_mel_spectrogram(x, bins, padding=whisper.N_SAMPLES).numpy().T
         got = np.frombuffer(done.stdout, np.float32).reshape(-1, bins)
-        if len(got) != len(want) - N_SAMPLES // 160:
+        if len(got) != len(want) - whisper.N_SAMPLES // 160:
             sys.exit("%s has %d frames, but whisper computes %d" % (path, len(got), len(want)))
         worst = max(worst, float(np.abs(got - want[:len(got)]).max()))
         seconds += len(x) / 16000
