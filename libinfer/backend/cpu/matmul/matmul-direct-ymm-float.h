@@ -14,8 +14,8 @@
 #include <immintrin.h>
 
 /* Adds the products of the 8 weights @w with element @k of the prepared rows. */
-INLINE void direct_ymm_chain(const struct matmul_direct *d, const unsigned m_n, uint32_t k,
-                             __m256 w, __m256 sum[DIRECT_M])
+INLINE void direct_ymm_chain(const struct matmul_direct *d, const unsigned m_n, size_t k, __m256 w,
+                             __m256 sum[DIRECT_M])
 {
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
@@ -38,25 +38,23 @@ INLINE void direct_ymm_load(struct matmul_direct *d, size_t at, __m256i v[4])
  * begins at @k. The additions of the chunks alternate, so that they need not wait for each other.
  */
 
-INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                           uint32_t k, __m256 sum[][DIRECT_M])
+INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, const unsigned n, size_t k,
+                           __m256 sum[][DIRECT_M])
 {
     __m256i v[2][4];
 
-    UNROLL for (unsigned s = 0; s < n; s++)
-        direct_ymm_load(d, (size_t)(k + s * PANEL_K_F32) * 4, v[s]);
+    UNROLL for (unsigned s = 0; s < n; s++) direct_ymm_load(d, (k + s * PANEL_K_F32) * 4, v[s]);
     UNROLL for (unsigned j = 0; j < 4; j++) UNROLL for (unsigned s = 0; s < n; s++)
         direct_ymm_chain(d, m_n, k + s * PANEL_K_F32 + j, _mm256_castsi256_ps(v[s][j]), sum[s]);
 }
 
-INLINE void direct_ymm_bf16(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                            uint32_t k, __m256 sum[][DIRECT_M])
+INLINE void direct_ymm_bf16(struct matmul_direct *d, const unsigned m_n, const unsigned n, size_t k,
+                            __m256 sum[][DIRECT_M])
 {
     const __m256i high = _mm256_set1_epi32((int32_t)0xffff0000);
     __m256i v[2][4];
 
-    UNROLL for (unsigned s = 0; s < n; s++)
-        direct_ymm_load(d, (size_t)(k + s * PANEL_K_F32) * 2, v[s]);
+    UNROLL for (unsigned s = 0; s < n; s++) direct_ymm_load(d, (k + s * PANEL_K_F32) * 2, v[s]);
     UNROLL for (unsigned i = 0; i < 8; i++) UNROLL for (unsigned s = 0; s < n; s++)
     {
         const __m256i two = v[s][i / 2];
@@ -95,8 +93,8 @@ INLINE void direct_ymm_load16(struct matmul_direct *d, size_t at, __m256i v[8])
 }
 
 /* The transposed numbers go through memory, because converting them from there needs no shuffle. */
-INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                           uint32_t k, __m256 sum[][DIRECT_M])
+INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const unsigned n, size_t k,
+                           __m256 sum[][DIRECT_M])
 {
     __m128i half[2][8][2] __attribute__((aligned(32)));
 
@@ -104,7 +102,7 @@ INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const un
     {
         __m256i v[8];
 
-        direct_ymm_load16(d, (size_t)(k + s * PANEL_K_F32) * 2, v);
+        direct_ymm_load16(d, (k + s * PANEL_K_F32) * 2, v);
         UNROLL for (unsigned j = 0; j < 8; j++) _mm256_store_si256((__m256i *)half[s][j], v[j]);
     }
     __asm__("" : "+m"(half));
@@ -118,17 +116,17 @@ INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const un
 #define DIRECT_YMM_FLOAT(stem, step, side)                                                         \
     INLINE void direct_##stem##_m(struct matmul_direct *d, const unsigned m_n)                     \
     {                                                                                              \
-        const uint32_t chunk = PANEL_K_F32, K = d->K;                                              \
+        const size_t chunk = PANEL_K_F32, K = d->K;                                                \
         __m256 acc[DIRECT_M], sum[side][DIRECT_M];                                                 \
                                                                                                    \
         UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm256_loadu_ps(d->init);               \
-        for (uint32_t k0 = 0; k0 < K; k0 += (side)*chunk) {                                        \
+        for (size_t k0 = 0; k0 < K; k0 += (side)*chunk) {                                          \
             UNROLL for (unsigned j = 0; j < (side); j++) UNROLL for (unsigned m = 0; m < m_n; m++) \
                 sum[j][m] = _mm256_setzero_ps();                                                   \
-            for (uint32_t k1 = k0; k1 < k0 + chunk; k1 += (step))                                  \
+            for (size_t k1 = k0; k1 < k0 + chunk; k1 += (step))                                    \
                 UNROLL for (unsigned j = 0; j < (side); j += 2)                                    \
                 {                                                                                  \
-                    const uint32_t k = k1 + j * chunk;                                             \
+                    const size_t k = k1 + j * chunk;                                               \
                                                                                                    \
                     if (k + chunk < K)                                                             \
                         direct_ymm_##stem(d, m_n, 2, k, sum + j);                                  \
