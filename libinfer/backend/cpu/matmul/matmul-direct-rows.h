@@ -8,10 +8,12 @@
 
 #define DIRECT_M 4 /* maximum number of prepared rows */
 
-/* Defines functions for each number of prepared rows and each way to prefetch. */
+/* Defines functions for each number of prepared rows and each way to prefetch. They work on a copy
+ * of the struct, so that compilers keep its members in registers. */
 #define DIRECT_FN(name, m, how, call)                                                              \
-    static __attribute__((noinline)) void name(struct matmul_direct *d)                            \
+    static __attribute__((noinline)) void name(const struct matmul_direct *direct)                 \
     {                                                                                              \
+        struct matmul_direct copy = *direct, *d = &copy;                                           \
         const unsigned m_n = m;                                                                    \
         const bool once = how;                                                                     \
                                                                                                    \
@@ -26,9 +28,9 @@
     DIRECT_FN(direct_##stem##_4, 4, false, call)                                                   \
     static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
     {                                                                                              \
-        static void (*const once[MATMUL_ONCE_M])(struct matmul_direct *) = {                       \
+        static void (*const once[MATMUL_ONCE_M])(const struct matmul_direct *) = {                 \
             direct_##stem##_once_1, direct_##stem##_once_2};                                       \
-        static void (*const kept[DIRECT_M])(struct matmul_direct *) = {                            \
+        static void (*const kept[DIRECT_M])(const struct matmul_direct *) = {                      \
             direct_##stem##_1, direct_##stem##_2, direct_##stem##_3, direct_##stem##_4};           \
                                                                                                    \
         d->once ? once[d->M - 1](d) : kept[d->M - 1](d);                                           \
@@ -37,9 +39,11 @@
 /* Defines the kernel @kernel of a format of floats, from stem_m(d, m_n), the kernel for m_n
  * prepared rows. */
 #define DIRECT_FLOAT_FN(stem, m)                                                                   \
-    static __attribute__((noinline)) void stem##_##m(struct matmul_direct *d)                      \
+    static __attribute__((noinline)) void stem##_##m(const struct matmul_direct *d)                \
     {                                                                                              \
-        stem##_m(d, m);                                                                            \
+        struct matmul_direct copy = *d;                                                            \
+                                                                                                   \
+        stem##_m(&copy, m);                                                                        \
     }
 #define DIRECT_FLOAT_FNS(kernel, stem)                                                             \
     DIRECT_FLOAT_FN(stem, 1)                                                                       \
@@ -48,8 +52,8 @@
     DIRECT_FLOAT_FN(stem, 4)                                                                       \
     static void kernel(struct matmul_direct *d)                                                    \
     {                                                                                              \
-        static void (*const fns[DIRECT_M])(struct matmul_direct *) = {stem##_1, stem##_2,          \
-                                                                      stem##_3, stem##_4};         \
+        static void (*const fns[DIRECT_M])(const struct matmul_direct *) = {stem##_1, stem##_2,    \
+                                                                            stem##_3, stem##_4};   \
                                                                                                    \
         fns[d->M - 1](d);                                                                          \
     }

@@ -14,8 +14,8 @@
 #include <immintrin.h>
 
 /* Adds the products of the 8 weights @w with element @k of the prepared rows. */
-INLINE void direct_ymm_chain(const struct matmul_direct *d, const unsigned m_n, uint32_t k,
-                             __m256 w, __m256 sum[DIRECT_M])
+INLINE void direct_ymm_chain(const struct matmul_direct *d, const unsigned m_n, size_t k, __m256 w,
+                             __m256 sum[DIRECT_M])
 {
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
@@ -38,25 +38,23 @@ INLINE void direct_ymm_load(struct matmul_direct *d, size_t at, __m256i v[4])
  * begins at @k. The additions of the chunks alternate, so that they need not wait for each other.
  */
 
-INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                           uint32_t k, __m256 sum[][DIRECT_M])
+INLINE void direct_ymm_f32(struct matmul_direct *d, const unsigned m_n, const unsigned n, size_t k,
+                           __m256 sum[][DIRECT_M])
 {
     __m256i v[2][4];
 
-    UNROLL for (unsigned s = 0; s < n; s++)
-        direct_ymm_load(d, (size_t)(k + s * PANEL_K_F32) * 4, v[s]);
+    UNROLL for (unsigned s = 0; s < n; s++) direct_ymm_load(d, (k + s * PANEL_K_F32) * 4, v[s]);
     UNROLL for (unsigned j = 0; j < 4; j++) UNROLL for (unsigned s = 0; s < n; s++)
         direct_ymm_chain(d, m_n, k + s * PANEL_K_F32 + j, _mm256_castsi256_ps(v[s][j]), sum[s]);
 }
 
-INLINE void direct_ymm_bf16(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                            uint32_t k, __m256 sum[][DIRECT_M])
+INLINE void direct_ymm_bf16(struct matmul_direct *d, const unsigned m_n, const unsigned n, size_t k,
+                            __m256 sum[][DIRECT_M])
 {
     const __m256i high = _mm256_set1_epi32((int32_t)0xffff0000);
     __m256i v[2][4];
 
-    UNROLL for (unsigned s = 0; s < n; s++)
-        direct_ymm_load(d, (size_t)(k + s * PANEL_K_F32) * 2, v[s]);
+    UNROLL for (unsigned s = 0; s < n; s++) direct_ymm_load(d, (k + s * PANEL_K_F32) * 2, v[s]);
     UNROLL for (unsigned i = 0; i < 8; i++) UNROLL for (unsigned s = 0; s < n; s++)
     {
         const __m256i two = v[s][i / 2];
@@ -94,41 +92,81 @@ INLINE void direct_ymm_load16(struct matmul_direct *d, size_t at, __m256i v[8])
     }
 }
 
-/* The transposed numbers go through memory, because converting them from there needs no shuffle. */
-INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const unsigned n,
-                           uint32_t k, __m256 sum[][DIRECT_M])
+/* Loads 32 bytes of each row and transposes them: half[j][q] has element 8 q + j of the rows 0 … 7.
+ * The numbers go through memory, because converting them from there needs no shuffle. */
+INLINE void direct_ymm_halfs(struct matmul_direct *d, size_t k, __m128i half[8][2])
+{
+    __m256i v[8];
+
+    direct_ymm_load16(d, k * 2, v);
+    UNROLL for (unsigned j = 0; j < 8; j++) _mm256_store_si256((__m256i *)half[j], v[j]);
+}
+
+INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const unsigned n, size_t k,
+                           __m256 sum[][DIRECT_M])
 {
     __m128i half[2][8][2] __attribute__((aligned(32)));
 
-    UNROLL for (unsigned s = 0; s < n; s++)
-    {
-        __m256i v[8];
-
-        direct_ymm_load16(d, (size_t)(k + s * PANEL_K_F32) * 2, v);
-        UNROLL for (unsigned j = 0; j < 8; j++) _mm256_store_si256((__m256i *)half[s][j], v[j]);
-    }
+    UNROLL for (unsigned s = 0; s < n; s++) direct_ymm_halfs(d, k + s * PANEL_K_F32, half[s]);
     __asm__("" : "+m"(half));
     UNROLL for (unsigned j = 0; j < 16; j++) UNROLL for (unsigned s = 0; s < n; s++)
         direct_ymm_chain(d, m_n, k + s * PANEL_K_F32 + j, _mm256_cvtph_ps(half[s][j % 8][j / 8]),
                          sum[s]);
 }
 
+/* Multiplies the transposed blocks @half of four chunks, which begin at @k. Meanwhile transposes
+ * the next blocks of the chunks to @next, unless it is NULL. So a CPU that executes instructions
+ * out of order always finds shuffles and multiplications close together. */
+INLINE void direct_ymm_f16_four(struct matmul_direct *d, size_t k, __m128i half[4][8][2],
+                                __m128i next[4][8][2], __m256 sum[][DIRECT_M])
+{
+    __asm__("" : "+m"(*(__m128i(*)[4][8][2])half));
+    UNROLL for (unsigned j = 0; j < 16; j++)
+    {
+        if (next && j % 4 == 0)
+            direct_ymm_halfs(d, k + j / 4 * PANEL_K_F32 + 16, next[j / 4]);
+        UNROLL for (unsigned s = 0; s < 4; s++) direct_ymm_chain(
+            d, 1, k + s * PANEL_K_F32 + j, _mm256_cvtph_ps(half[s][j % 8][j / 8]), sum[s]);
+    }
+}
+
+/* Adds all products of four whole chunks, which begin at @k0, for one prepared row. Returns false
+ * if there are more rows or fewer chunks. */
+INLINE bool direct_ymm_f16_all(struct matmul_direct *d, const unsigned m_n, size_t k0,
+                               __m256 sum[][DIRECT_M])
+{
+    __m128i half[2][4][8][2] __attribute__((aligned(32)));
+    size_t k = k0;
+
+    if (m_n > 1 || d->K - k0 < 4 * PANEL_K_F32)
+        return false;
+    UNROLL for (unsigned s = 0; s < 4; s++) direct_ymm_halfs(d, k + s * PANEL_K_F32, half[0][s]);
+    for (; k < k0 + PANEL_K_F32 - 32; k += 32) {
+        direct_ymm_f16_four(d, k, half[0], half[1], sum);
+        direct_ymm_f16_four(d, k + 16, half[1], half[0], sum);
+    }
+    direct_ymm_f16_four(d, k, half[0], half[1], sum);
+    direct_ymm_f16_four(d, k + 16, half[1], NULL, sum);
+    return true;
+}
+
 /* Defines the functions of a format whose blocks have @step elements. @side chunks are computed
- * side by side, in pairs. */
-#define DIRECT_YMM_FLOAT(stem, step, side)                                                         \
+ * side by side, in pairs. @all is true if it computes all of them at once. */
+#define DIRECT_YMM_FLOAT(stem, step, side, all)                                                    \
     INLINE void direct_##stem##_m(struct matmul_direct *d, const unsigned m_n)                     \
     {                                                                                              \
-        const uint32_t chunk = PANEL_K_F32, K = d->K;                                              \
+        const size_t chunk = PANEL_K_F32, K = d->K;                                                \
         __m256 acc[DIRECT_M], sum[side][DIRECT_M];                                                 \
                                                                                                    \
         UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = _mm256_loadu_ps(d->init);               \
-        for (uint32_t k0 = 0; k0 < K; k0 += (side)*chunk) {                                        \
+        for (size_t k0 = 0; k0 < K; k0 += (side)*chunk) {                                          \
             UNROLL for (unsigned j = 0; j < (side); j++) UNROLL for (unsigned m = 0; m < m_n; m++) \
                 sum[j][m] = _mm256_setzero_ps();                                                   \
-            for (uint32_t k1 = k0; k1 < k0 + chunk; k1 += (step))                                  \
+            const bool is_done = all;                                                              \
+            for (size_t k1 = k0; k1 < k0 + chunk && !is_done; k1 += (step))                        \
                 UNROLL for (unsigned j = 0; j < (side); j += 2)                                    \
                 {                                                                                  \
-                    const uint32_t k = k1 + j * chunk;                                             \
+                    const size_t k = k1 + j * chunk;                                               \
                                                                                                    \
                     if (k + chunk < K)                                                             \
                         direct_ymm_##stem(d, m_n, 2, k, sum + j);                                  \
@@ -143,6 +181,6 @@ INLINE void direct_ymm_f16(struct matmul_direct *d, const unsigned m_n, const un
     }                                                                                              \
     DIRECT_FLOAT_FNS(TILE_NAME(direct_##stem), direct_##stem)
 
-DIRECT_YMM_FLOAT(f32, 4, 2)
-DIRECT_YMM_FLOAT(f16, 16, 4)
-DIRECT_YMM_FLOAT(bf16, 8, 4)
+DIRECT_YMM_FLOAT(f32, 4, 2, false)
+DIRECT_YMM_FLOAT(f16, 16, 4, direct_ymm_f16_all(d, m_n, k0, sum))
+DIRECT_YMM_FLOAT(bf16, 8, 4, false)

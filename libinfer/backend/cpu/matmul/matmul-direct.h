@@ -17,7 +17,10 @@
  *   v_pair16(a)          sums of pairs of 16-bit lanes
  *   v_even(a, b), v_odd(a, b)   32-bit lanes 0, 2 or 1, 3 of a and b, per 16 bytes
  *   v_firsts(a, b), v_seconds(a, b)   16-byte lanes 0, 2, … or 1, 3, … of a, then of b
- *   v_spread(a, half)    in each 16 bytes, bit 4 of byte i is bit i + 16 × half of bytes 0 … 3
+ *   v_spread(a, at, half)   in each 16 bytes, bit 4 of byte i is bit i + 16 × half of bytes at …
+ *                           at + 3
+ *   v_from_f16_two(a, ret)   sets ret[0] to the lower halves of all lanes as floats, and ret[1] to
+ *                            the upper halves
  */
 
 #include "backend/cpu/matmul/matmul-direct-rows.h"
@@ -52,6 +55,12 @@ INLINE v_int direct_add4(const v_int v[4], const enum direct_size size)
 INLINE v_int direct_dot(v_int w, v_int x, const bool is_s8)
 {
     return is_s8 ? v_dot_s8(v_zero(), w, x) : v_dot(v_zero(), w, x);
+}
+
+/* Returns the first 4 bytes of the VEC_N rows of @v. */
+INLINE v_int direct_first(const v_int v[4])
+{
+    return v_low64(v_low32(v[0], v[1]), v_low32(v[2], v[3]));
 }
 
 /* Returns for each of VEC_N rows the sum of 32 products. */
@@ -133,16 +142,14 @@ INLINE void direct_fields(const uint8_t *p, size_t row_bytes, uint32_t n_blocks,
     uint16_t bits[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
 
     n_blocks = MIN(n_blocks, DIRECT_BLOCKS);
-    for (unsigned i = 0; i < VEC_N; i++, p += row_bytes) {
-        const uint8_t *field = p;
-
-        for (uint32_t b = 0; b < n_blocks; b++, field += block_bytes) {
-            memcpy(&bits[b][i], field, 2);
+    for (uint32_t b = 0; b < n_blocks; b++, p += block_bytes)
+        UNROLL for (unsigned i = 0; i < VEC_N; i++)
+        {
+            memcpy(&bits[b][i], p + i * row_bytes, 2);
             /* Without this, gcc collects the fields in vectors with shuffles, which takes
              * longer. */
             __asm__("" : "+m"(bits[b][i]));
         }
-    }
     for (uint32_t b = 0; b < n_blocks; b++)
         v_storef(dst[b], v_from_f16(bits[b]));
 }
@@ -180,75 +187,97 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-/* Multiplies Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL. Blocks of these formats have 16 bytes of nibble
- * pairs, with or without high bits and an offset. The nibbles of IQ4_NL are replaced by values. */
-INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
-                      const bool has_high, const bool is_iq4, const bool once)
+/* Describes a format whose blocks have 16 bytes of nibble pairs, with or without high bits and an
+ * offset. The nibbles of IQ4_NL are replaced by values. */
+struct direct_32 {
+    bool has_offset, has_high, is_iq4;
+};
+
+/* Unpacks 16 bytes of nibble pairs of VEC_N / 4 rows. @head is the begin of their blocks. */
+INLINE void direct_32_unpack(const struct direct_32 f, v_int q, v_int head, v_int v[2])
 {
-    const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
-    const enum direct_size sums = is_iq4 ? DIRECT_WIDE : has_high ? DIRECT_ONE : DIRECT_BOTH;
-    const int32_t zero = is_iq4 ? VEC_S8 ? 0 : 128 : has_offset ? 0 : has_high ? 16 : 8;
+    v[0] = LOW_NIBBLES(q);
+    v[1] = HIGH_NIBBLES(q);
+    UNROLL for (unsigned half = 0; half < 2; half++)
+    {
+        if (f.has_high)
+            v[half] = v_or(v[half], v_spread(head, 2 + 2 * f.has_offset, half));
+        if (f.is_iq4)
+            v[half] = v_table16(v[half], iq4_codes);
+    }
+}
+
+/* Returns in each lane the sum of 4 products of v[0] and 4 of v[1]. If weights are at most 31, the
+ * sums of two pairs of products fit in 16 bits: 31 × 127 × 4 is 15748. */
+INLINE v_int direct_32_dot(const struct direct_32 f, const v_int v[2], const struct matmul_q8 *x)
+{
+    const v_int x0 = v_x16(x->q), x1 = v_x16(x->q + 16);
+
+    if (f.is_iq4 && VEC_S8)
+        return v_dot_s8(v_dot_s8(v_zero(), v[0], x0), v[1], x1);
+    if (VEC_PAIRS && !f.is_iq4)
+        return v_widen(v_zero(), v_add16(v_pairs(v[0], x0), v_pairs(v[1], x1)));
+    return v_dot(v_dot(v_zero(), v[0], x0), v[1], x1);
+}
+
+/* Adds the products of a block to the sums of prepared row @m. @v has the products of VEC_N / 4
+ * rows in each vector. */
+INLINE void direct_32_add(const struct direct_32 f, const v_int v[4], const v_flt scale[2],
+                          const struct matmul_q8 *x, struct direct_acc *acc, const unsigned m)
+{
+    const enum direct_size sums = f.is_iq4 ? DIRECT_WIDE : f.has_high ? DIRECT_ONE : DIRECT_BOTH;
+    const int32_t zero = f.is_iq4 ? VEC_S8 ? 0 : 128 : f.has_offset ? 0 : f.has_high ? 16 : 8;
+    const int32_t n = (x->nsum[0] + x->nsum[1]) * zero;
+
+    acc->v[m] = direct_add(acc->v[m], direct_add4(v, sums), n, scale[0], x);
+    if (f.has_offset)
+        acc->offset[m] = v_fma(scale[1], v_bcastf(&x->s), acc->offset[m]);
+}
+
+/* Multiplies Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL. */
+INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const struct direct_32 f,
+                      const bool once)
+{
+    const unsigned q_at = 2 + 2 * f.has_offset + 4 * f.has_high, size = q_at + 16;
     const uint8_t *w = d->w;
-    float scale[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
-    float offset[DIRECT_BLOCKS][VEC_N] __attribute__((aligned(64)));
     struct direct_acc acc;
 
     direct_begin(d, m_n, &acc);
     for (uint32_t b = 0; b < d->K / 32; b++, w += size) {
-        v_int low[4], high[4];
+        v_int head[4], u[4][2], v[4];
+        v_flt scale[2];
 
-        if (b % DIRECT_BLOCKS == 0) {
-            direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
-            if (has_offset)
-                direct_fields(w + 2, d->row_bytes, d->K / 32 - b, size, offset);
-        }
         UNROLL for (unsigned i = 0; i < 4; i++)
         {
-            const v_int v = v_rows16(w + q_at + i * d->row_bytes, d->row_bytes);
+            const uint8_t *row = w + i * d->row_bytes;
 
+            head[i] = v_rows16(row, d->row_bytes);
             prefetch_step(d->ahead.at, i, VEC_N * size / 4, once);
-            low[i] = LOW_NIBBLES(v);
-            high[i] = HIGH_NIBBLES(v);
-            if (has_high) {
-                const v_int bits = v_rows16(w + high_at + i * d->row_bytes, d->row_bytes);
-
-                low[i] = v_or(low[i], v_spread(bits, 0));
-                high[i] = v_or(high[i], v_spread(bits, 1));
-            }
-            if (is_iq4) {
-                low[i] = v_table16(low[i], iq4_codes);
-                high[i] = v_table16(high[i], iq4_codes);
-            }
+            direct_32_unpack(f, v_rows16(row + q_at, d->row_bytes), head[i], u[i]);
+            if (m_n == 1)
+                v[i] = direct_32_dot(f, u[i], direct_x(d, 0, b));
         }
         prefetch_move(&d->ahead, VEC_N * size);
+        v_from_f16_two(direct_first(head), scale);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
-            const struct matmul_q8 *x = direct_x(d, m, b);
-            const v_int x0 = v_x16(x->q), x1 = v_x16(x->q + 16);
-            const int32_t n = (x->nsum[0] + x->nsum[1]) * zero;
-            v_int v[4];
-
-            UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
-                is_iq4 && VEC_S8 ? v_dot_s8(v_dot_s8(v_zero(), low[i], x0), high[i], x1)
-                                 : v_dot(v_dot(v_zero(), low[i], x0), high[i], x1);
-            acc.v[m] =
-                direct_add(acc.v[m], direct_add4(v, sums), n, v_loadf(scale[b % DIRECT_BLOCKS]), x);
-            if (has_offset)
-                acc.offset[m] =
-                    v_fma(v_loadf(offset[b % DIRECT_BLOCKS]), v_bcastf(&x->s), acc.offset[m]);
+            if (m_n > 1)
+                UNROLL for (unsigned i = 0; i < 4; i++) v[i] =
+                    direct_32_dot(f, u[i], direct_x(d, m, b));
+            direct_32_add(f, v, scale, direct_x(d, m, b), &acc, m);
         }
-        if (has_offset)
+        if (f.has_offset)
             direct_chunk(d, m_n, &acc, b + 1);
     }
     direct_end(d, m_n, &acc);
 }
 
 DIRECT(q8_0, direct_q8_0(d, m_n, once))
-DIRECT(q4_0, direct_32(d, m_n, false, false, false, once))
-DIRECT(q4_1, direct_32(d, m_n, true, false, false, once))
-DIRECT(q5_0, direct_32(d, m_n, false, true, false, once))
-DIRECT(q5_1, direct_32(d, m_n, true, true, false, once))
-DIRECT(iq4_nl, direct_32(d, m_n, false, false, true, once))
+DIRECT(q4_0, direct_32(d, m_n, (struct direct_32){false, false, false}, once))
+DIRECT(q4_1, direct_32(d, m_n, (struct direct_32){true, false, false}, once))
+DIRECT(q5_0, direct_32(d, m_n, (struct direct_32){false, true, false}, once))
+DIRECT(q5_1, direct_32(d, m_n, (struct direct_32){true, true, false}, once))
+DIRECT(iq4_nl, direct_32(d, m_n, (struct direct_32){false, false, true}, once))
 
 #include "backend/cpu/matmul/matmul-direct-k.h"
 #include "backend/cpu/matmul/matmul-direct-small.h"

@@ -84,11 +84,11 @@ static inline v_int v_x16(const int8_t *q)
 #define v_firsts(a, b)  _mm256_permute2x128_si256(a, b, 0x20)
 #define v_seconds(a, b) _mm256_permute2x128_si256(a, b, 0x31)
 
-static inline v_int v_spread(v_int a, unsigned half)
+static inline v_int v_spread(v_int a, unsigned at, unsigned half)
 {
     const __m256i bytes =
         _mm256_add_epi8(_mm256_setr_epi64x(0, 0x0101010101010101, 0, 0x0101010101010101),
-                        _mm256_set1_epi8((char)(2 * half)));
+                        _mm256_set1_epi8((char)(at + 2 * half)));
     const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
     const __m256i rep = _mm256_and_si256(_mm256_shuffle_epi8(a, bytes), bit);
 
@@ -116,6 +116,16 @@ static inline v_flt v_from_f16_low(v_int v)
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
 
     return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+}
+
+static inline void v_from_f16_two(v_int v, v_flt ret[2])
+{
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __m256i two = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, order), 0xd8);
+
+    ret[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(two));
+    ret[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(two, 1));
 }
 
 static inline uint32_t v_top32(const float *x)
