@@ -68,10 +68,11 @@ int sample_params_init(struct sample_params *p, const struct inf_sampling *in)
         .min_p = in->min_p,
         .typical_p = in->typical_p > 0 ? in->typical_p : 1,
         .top_k = in->top_k,
-        .repetition = in->repetition_penalty > 0 ? in->repetition_penalty : 1,
+        .repetition =
+            in->repetition_penalty > 0 && in->penalty_last_n > 0 ? in->repetition_penalty : 1,
         .presence = in->presence_penalty,
         .frequency = in->frequency_penalty,
-        .window = in->penalty_last_n > 0 ? in->penalty_last_n : 64,
+        .window = in->penalty_last_n,
         .bias = bias,
         .n_bias = in->n_logit_bias,
         .dynatemp_range = in->dynatemp_range,
