@@ -177,6 +177,28 @@ struct sampler *sampler_free(struct sampler *s)
     return NULL;
 }
 
+int samplers_new(uint32_t n, uint32_t n_vocab, uint32_t n_row, struct sampler ***ret_samplers)
+{
+    struct sampler **samplers = NEW(struct sampler *, n + 1);
+    int r = samplers ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        r = sampler_new(n_vocab, n_row, &samplers[i]);
+    if (r < 0)
+        samplers_free(samplers);
+    else
+        *ret_samplers = samplers;
+    return r;
+}
+
+struct sampler **samplers_free(struct sampler **samplers)
+{
+    for (struct sampler **s = samplers; s && *s; s++)
+        sampler_free(*s);
+    free(samplers);
+    return NULL;
+}
+
 /* Limits the scale for tiny temperatures, so that differences of logits stay finite. */
 static float scale_of(const struct sample_params *p)
 {

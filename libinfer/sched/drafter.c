@@ -24,23 +24,6 @@
 #include "draft/rates.h"
 #include "sched/request.h"
 
-static int samplers_new(struct drafter *d)
-{
-    const struct runner *runner = d->runner;
-    const uint32_t n = runner->backend->ops->n_threads(runner->backend);
-    int r;
-
-    d->samplers = NEW(struct sampler *, n);
-    if (!d->samplers)
-        return -ENOMEM;
-    for (; d->n_samplers < n; d->n_samplers++) {
-        r = sampler_new(d->n_vocab, runner->n_vocab, &d->samplers[d->n_samplers]);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_drafter)
 {
     struct drafter *d = NEW(struct drafter, 1);
@@ -59,7 +42,8 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
     d->parts = NEW(struct batch_seq, limits->max_seqs);
     d->i_jobs = NEW(uint32_t, limits->max_seqs);
     if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs)
-        r = samplers_new(d);
+        r = samplers_new(d->runner->backend->ops->n_threads(d->runner->backend), d->n_vocab,
+                         d->runner->n_vocab, &d->samplers);
     if (r < 0) {
         d->runner = NULL;
         drafter_free(d);
@@ -74,9 +58,7 @@ struct drafter *drafter_free(struct drafter *d)
 {
     if (!d)
         return NULL;
-    for (uint32_t i = 0; i < d->n_samplers; i++)
-        sampler_free(d->samplers[i]);
-    free(d->samplers);
+    samplers_free(d->samplers);
     free(d->jobs);
     free(d->tokens);
     free(d->logit_rows);
