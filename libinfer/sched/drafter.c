@@ -264,6 +264,23 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     return r;
 }
 
+/* Makes the mask of the next drafted token. Returns NULL if the draft must end. */
+static const uint32_t *draft_mask(const struct draft_job *job)
+{
+    struct seq *seq = job->seq;
+    struct mask *mask = &seq->mask;
+
+    if (job->n > 0) {
+        struct mask *fork = &seq->draft.masks[job->n - 1];
+
+        if (mask_fork(job->n > 1 ? fork - 1 : mask, seq->tokens[seq->n_tokens + job->n - 1],
+                      fork) != 0)
+            return NULL;
+        mask = fork;
+    }
+    return mask_make(mask) == 0 ? mask->bits : NULL;
+}
+
 /* Chooses a drafted token as the engine would choose it for the request. If the draft model lacks
  * tokens of the large model, biases, penalties and forbidden tokens, which may name these tokens,
  * are left out. */
@@ -275,6 +292,11 @@ static bool pick_token(const struct drafter *d, struct sampler *sampler, struct 
     struct sample_text text = {
         .tokens = seq->tokens, .n_tokens = seq->n_tokens + job->n, .n_prompt = seq->req->n_prompt};
 
+    if (seq->mask.matcher) {
+        text.mask = draft_mask(job);
+        if (!text.mask)
+            return false;
+    }
     if (d->is_narrow) {
         params.n_bias = 0;
         params.repetition = 1;
