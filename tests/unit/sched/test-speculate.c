@@ -202,7 +202,7 @@ TEST(tokens_that_a_grammar_forces_are_drafted)
                          .has_seed = true,
                          .seed = seed}};
 
-        /* Of the first eight tokens, one comes from the prompt, and one after each draft. */
+        /* The first token comes from the prompt, and one comes after each draft. */
         assert_true(compare(&q, 1) >= 6);
     }
     assert_true(grammar.n_forced > 40 * 20);
