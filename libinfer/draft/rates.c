@@ -7,6 +7,8 @@
 
 #define OWN_FADE 0.9f
 #define WEIGHT   4.0f
+/* The first estimate of the chance of a token that follows from a grammar. */
+#define FIRST_GRAMMAR 0.9f
 
 static void fade_count(float *tried, float *n_hit, float fade, bool hit)
 {
@@ -14,28 +16,43 @@ static void fade_count(float *tried, float *n_hit, float fade, bool hit)
     *n_hit = *n_hit * fade + (float)hit;
 }
 
+/* Returns the source of the tokens of a class. */
+static uint32_t class_source(uint32_t i_class)
+{
+    return (i_class > DRAFT_FORCED) + (i_class > DRAFT_LIKELY);
+}
+
+/* Returns the position for which the tokens of a class are counted. */
+static uint32_t class_position(uint32_t i_class, uint32_t position)
+{
+    return class_source(i_class) == 1 ? 0 : position;
+}
+
 void draft_rates_note(struct draft_rates *all, struct draft_own_rates *own, uint32_t i_class,
                       uint32_t position, bool hit)
 {
+    const uint32_t i = class_position(i_class, position), k = class_source(i_class);
+
     assert(i_class < DRAFT_CLASSES && position < DRAFT_MAX);
     if (i_class == DRAFT_FORCED)
         return;
-    fade_count(&all->tried[i_class][position], &all->hit[i_class][position], DRAFT_FADE, hit);
-    fade_count(&own->tried, &own->hit, OWN_FADE, hit);
+    fade_count(&all->tried[i_class][i], &all->hit[i_class][i], DRAFT_FADE, hit);
+    fade_count(&own[k].tried, &own[k].hit, OWN_FADE, hit);
 }
 
 void draft_rates_chances(const struct draft_rates *all, const struct draft_own_rates *own,
-                         uint32_t i_class, uint32_t n, float *ret_chances)
+                         const uint8_t *classes, uint32_t n, float *ret_chances)
 {
     float chance = 1;
 
-    for (uint32_t i = 0; i < n; i++) {
-        const float common =
-            (all->hit[i_class][i] + WEIGHT / 2) / (all->tried[i_class][i] + WEIGHT);
+    for (uint32_t j = 0; j < n; j++) {
+        const uint32_t c = classes[j], i = class_position(c, j), k = class_source(c);
+        const float first = k == 1 ? FIRST_GRAMMAR : 0.5f;
+        const float common = (all->hit[c][i] + WEIGHT * first) / (all->tried[c][i] + WEIGHT);
 
-        if (i_class != DRAFT_FORCED)
-            chance *= (own->hit + WEIGHT * common) / (own->tried + WEIGHT);
-        ret_chances[i] = chance;
+        if (c != DRAFT_FORCED)
+            chance *= (own[k].hit + WEIGHT * common) / (own[k].tried + WEIGHT);
+        ret_chances[j] = chance;
     }
 }
 

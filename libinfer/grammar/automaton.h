@@ -40,6 +40,7 @@ struct cover {
 struct config {
     uint32_t first, n; /* n items, from index `first` on */
     uint32_t mask;     /* number of its mask + 1; 0: none */
+    uint32_t next;     /* for forced.c: what may follow; 0: not known yet */
     bool is_complete;  /* the text may end here */
     struct cover cover[N_FAMILIES];
     uint8_t known[N_FAMILIES]; /* the largest cover of a state that belongs to the configuration */

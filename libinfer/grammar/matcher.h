@@ -36,6 +36,29 @@ int grammar_matcher_mask(struct grammar_matcher *m, uint32_t *ret_mask);
 /* Appends a token. A token that ends the generation is accepted after a complete text. Returns 0,
  * -E2BIG, -ENOMEM, or MATCHER_REFUSED, which leaves the matcher unchanged. */
 int grammar_matcher_accept(struct grammar_matcher *m, int32_t token);
+/* How certain a token is that grammar_matcher_forced() finds. */
+enum grammar_certainty {
+    GRAMMAR_ONLY,   /* no other token may come */
+    GRAMMAR_BYTES,  /* no other text may come, but other tokens could stand for the same text */
+    GRAMMAR_LIKELY, /* other text may come: a longer token, or other white space */
+};
+
+#define GRAMMAR_FORCED_MAX 16u
+
+struct grammar_forced {
+    int32_t tokens[GRAMMAR_FORCED_MAX];
+    enum grammar_certainty certainty[GRAMMAR_FORCED_MAX];
+    uint32_t n;
+};
+
+/*
+ * Finds tokens that follow because the grammar leaves no choice, or none but white space: the
+ * tokens as which the tokenizer would encode the text that must follow. @tokens [n_tokens] is the
+ * text so far, of which any tokens at the beginning may precede the text of the grammar. Finds at
+ * most @max tokens. -E2BIG: a limit of the grammar's automaton was reached; -ENOMEM.
+ */
+int grammar_matcher_forced(struct grammar_matcher *m, const int32_t *tokens, uint32_t n_tokens,
+                           uint32_t max, struct grammar_forced *ret);
 /* Returns whether the text so far is a text of the grammar. */
 bool grammar_matcher_is_complete(const struct grammar_matcher *m);
 /* Returns whether only the end of the generation may follow. */

@@ -68,10 +68,11 @@ int sample_params_init(struct sample_params *p, const struct inf_sampling *in)
         .min_p = in->min_p,
         .typical_p = in->typical_p > 0 ? in->typical_p : 1,
         .top_k = in->top_k,
-        .repetition = in->repetition_penalty > 0 ? in->repetition_penalty : 1,
+        .repetition =
+            in->repetition_penalty > 0 && in->penalty_last_n > 0 ? in->repetition_penalty : 1,
         .presence = in->presence_penalty,
         .frequency = in->frequency_penalty,
-        .window = in->penalty_last_n > 0 ? in->penalty_last_n : 64,
+        .window = in->penalty_last_n,
         .bias = bias,
         .n_bias = in->n_logit_bias,
         .dynatemp_range = in->dynatemp_range,
@@ -173,6 +174,28 @@ struct sampler *sampler_free(struct sampler *s)
     free(s->edits);
     free(s->masked);
     free(s);
+    return NULL;
+}
+
+int samplers_new(uint32_t n, uint32_t n_vocab, uint32_t n_row, struct sampler ***ret_samplers)
+{
+    struct sampler **samplers = NEW(struct sampler *, n + 1);
+    int r = samplers ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        r = sampler_new(n_vocab, n_row, &samplers[i]);
+    if (r < 0)
+        samplers_free(samplers);
+    else
+        *ret_samplers = samplers;
+    return r;
+}
+
+struct sampler **samplers_free(struct sampler **samplers)
+{
+    for (struct sampler **s = samplers; s && *s; s++)
+        sampler_free(*s);
+    free(samplers);
     return NULL;
 }
 

@@ -125,6 +125,11 @@ enum {
 int sampler_new(uint32_t n_vocab, uint32_t n_row, struct sampler **ret_sampler);
 struct sampler *sampler_free(struct sampler *s);
 DEFINE_CLEANUP(struct sampler *, sampler_free);
+/* Creates @n samplers, which differ only in their memory: (*ret_samplers)[n + 1], NULL at the end.
+ * -ENOMEM. */
+int samplers_new(uint32_t n, uint32_t n_vocab, uint32_t n_row, struct sampler ***ret_samplers);
+/* Frees samplers and their list; NULL is allowed. Returns NULL. */
+struct sampler **samplers_free(struct sampler **samplers);
 
 /*
  * Picks the token that follows @text. @logits are modified and restored. Greedy picks do not use

@@ -24,23 +24,6 @@
 #include "draft/rates.h"
 #include "sched/request.h"
 
-static int samplers_new(struct drafter *d)
-{
-    const struct runner *runner = d->runner;
-    const uint32_t n = runner->backend->ops->n_threads(runner->backend);
-    int r;
-
-    d->samplers = NEW(struct sampler *, n);
-    if (!d->samplers)
-        return -ENOMEM;
-    for (; d->n_samplers < n; d->n_samplers++) {
-        r = sampler_new(d->n_vocab, runner->n_vocab, &d->samplers[d->n_samplers]);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_drafter)
 {
     struct drafter *d = NEW(struct drafter, 1);
@@ -59,7 +42,8 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
     d->parts = NEW(struct batch_seq, limits->max_seqs);
     d->i_jobs = NEW(uint32_t, limits->max_seqs);
     if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs)
-        r = samplers_new(d);
+        r = samplers_new(d->runner->backend->ops->n_threads(d->runner->backend), d->n_vocab,
+                         d->runner->n_vocab, &d->samplers);
     if (r < 0) {
         d->runner = NULL;
         drafter_free(d);
@@ -74,9 +58,7 @@ struct drafter *drafter_free(struct drafter *d)
 {
     if (!d)
         return NULL;
-    for (uint32_t i = 0; i < d->n_samplers; i++)
-        sampler_free(d->samplers[i]);
-    free(d->samplers);
+    samplers_free(d->samplers);
     free(d->jobs);
     free(d->tokens);
     free(d->logit_rows);
@@ -282,6 +264,23 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     return r;
 }
 
+/* Makes the mask of the next drafted token. Returns NULL if the draft must end. */
+static const uint32_t *draft_mask(const struct draft_job *job)
+{
+    struct seq *seq = job->seq;
+    struct mask *mask = &seq->mask;
+
+    if (job->n > 0) {
+        struct mask *fork = &seq->draft.masks[job->n - 1];
+
+        if (mask_fork(job->n > 1 ? fork - 1 : mask, seq->tokens[seq->n_tokens + job->n - 1],
+                      fork) != 0)
+            return NULL;
+        mask = fork;
+    }
+    return mask_make(mask) == 0 ? mask->bits : NULL;
+}
+
 /* Chooses a drafted token as the engine would choose it for the request. If the draft model lacks
  * tokens of the large model, biases, penalties and forbidden tokens, which may name these tokens,
  * are left out. */
@@ -293,6 +292,11 @@ static bool pick_token(const struct drafter *d, struct sampler *sampler, struct 
     struct sample_text text = {
         .tokens = seq->tokens, .n_tokens = seq->n_tokens + job->n, .n_prompt = seq->req->n_prompt};
 
+    if (seq->mask.matcher) {
+        text.mask = draft_mask(job);
+        if (!text.mask)
+            return false;
+    }
     if (d->is_narrow) {
         params.n_bias = 0;
         params.repetition = 1;

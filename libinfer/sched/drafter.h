@@ -48,10 +48,9 @@ struct drafter {
     uint32_t n_vocab;          /* tokens that both models have */
     bool is_narrow;            /* the large model has further tokens */
     uint32_t n_ctx;            /* limit of the tokens of a text with drafts */
-    struct sampler **samplers; /* [n_samplers]: one per thread of the device */
-    uint32_t n_samplers;
-    struct draft_job *jobs; /* [max_seqs]: filled by the caller of drafter_draft() */
-    double row_usec;        /* time that one more row adds to a step; 0: not measured */
+    struct sampler **samplers; /* one per thread of the device */
+    struct draft_job *jobs;    /* [max_seqs]: filled by the caller of drafter_draft() */
+    double row_usec;           /* time that one more row adds to a step; 0: not measured */
     /* memory of a step */
     int32_t *tokens;         /* [max_rows] */
     uint32_t *logit_rows;    /* [max_seqs] */

@@ -30,22 +30,6 @@
 #define IDLE_USEC  250000
 #define SPILL_USEC 250000
 
-static int samplers_new(struct sched *s, const struct runner *runner)
-{
-    const uint32_t n = runner->backend->ops->n_threads(runner->backend);
-    int r;
-
-    s->samplers = NEW(struct sampler *, n);
-    if (!s->samplers)
-        return -ENOMEM;
-    for (; s->n_samplers < n; s->n_samplers++) {
-        r = sampler_new(s->n_vocab, runner->n_vocab, &s->samplers[s->n_samplers]);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 /* Lists the tokens that end a text. */
 static int list_eog(struct sched *s)
 {
@@ -104,7 +88,8 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
     r = events_init(&s->events);
     if (r < 0)
         return r;
-    r = samplers_new(s, *runner);
+    r = samplers_new((*runner)->backend->ops->n_threads((*runner)->backend), s->n_vocab,
+                     (*runner)->n_vocab, &s->samplers);
     if (r < 0)
         return r;
     breakers_init(&s->breakers, tok, s->n_vocab);
@@ -197,9 +182,7 @@ struct sched *sched_free(struct sched *s)
     keep_done(&s->keep);
     events_done(&s->events);
     step_done(&s->step);
-    for (uint32_t i = 0; i < s->n_samplers; i++)
-        sampler_free(s->samplers[i]);
-    free(s->samplers);
+    samplers_free(s->samplers);
     masks_done(&s->masks);
     speculation_free(s->speculation);
     breakers_done(&s->breakers);

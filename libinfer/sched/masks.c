@@ -8,7 +8,7 @@ int mask_init(struct mask *mask, struct inf_grammar *grammar, uint32_t n_vocab)
 {
     int r;
 
-    *mask = (struct mask){0};
+    *mask = (struct mask){.n_vocab = n_vocab};
     if (!grammar)
         return 0;
     mask->bits = NEW(uint32_t, DIV_UP(n_vocab, 32u));
@@ -33,21 +33,31 @@ int mask_take(struct mask *mask, int32_t token)
     return grammar_matcher_accept(mask->matcher, token);
 }
 
-int mask_fork(const struct mask *mask, int32_t token, uint32_t n_vocab, struct mask *fork)
+int mask_fork(const struct mask *mask, int32_t token, struct mask *fork)
 {
     int r;
 
     fork->matcher = grammar_matcher_free(fork->matcher);
     fork->state = MASK_STALE;
     if (!fork->bits)
-        fork->bits = NEW(uint32_t, DIV_UP(n_vocab, 32u));
+        fork->bits = NEW(uint32_t, DIV_UP(mask->n_vocab, 32u));
     if (!fork->bits)
         return -ENOMEM;
+    fork->n_vocab = mask->n_vocab;
     r = grammar_matcher_clone(mask->matcher, &fork->matcher);
     r = r < 0 ? r : grammar_matcher_accept(fork->matcher, token);
     if (r != 0)
         fork->matcher = grammar_matcher_free(fork->matcher);
     return r;
+}
+
+int mask_make(struct mask *mask)
+{
+    if (mask->state != MASK_READY) {
+        mask->error = grammar_matcher_mask(mask->matcher, mask->bits);
+        mask->state = MASK_READY;
+    }
+    return mask->error;
 }
 
 /* Computes a mask. The caller holds the lock, which is released during the computation. */

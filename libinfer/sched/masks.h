@@ -26,9 +26,10 @@ enum mask_state {
 /* The mask of one sequence, with the matcher that follows its text. */
 struct mask {
     struct grammar_matcher *matcher; /* NULL: the sequence has no grammar; the rest is unused */
-    uint32_t *bits;                  /* as grammar_matcher_mask() gives them */
-    enum mask_state state;           /* under the lock of struct masks during a step */
-    int error;                       /* 0, or the error of the matcher */
+    uint32_t *bits;                  /* as grammar_matcher_mask() gives them, for n_vocab tokens */
+    uint32_t n_vocab;
+    enum mask_state state; /* under the lock of struct masks during a step */
+    int error;             /* 0, or the error of the matcher */
 };
 
 /* Allocates the matcher and a mask for @n_vocab tokens. @grammar may be NULL. -ENOMEM. */
@@ -39,7 +40,11 @@ int mask_take(struct mask *mask, int32_t token);
 /* Makes @fork, which is all zero or was used before, follow the text of @mask and then @token. The
  * caller frees it with mask_done(). Returns 0, -ENOMEM, or a result of grammar_matcher_accept(); if
  * the result is not 0, @fork has no matcher. */
-int mask_fork(const struct mask *mask, int32_t token, uint32_t n_vocab, struct mask *fork);
+int mask_fork(const struct mask *mask, int32_t token, struct mask *fork);
+
+/* Computes a mask, unless it is ready. May be called only between masks_end() and masks_begin().
+ * Returns 0 or the error of the matcher. */
+int mask_make(struct mask *mask);
 
 struct masks {
     struct loop_thread thread; /* the lock in it protects the members below */

@@ -11,6 +11,8 @@
  * *probe* is a draft of a few tokens that no step verifies. It is compared with the tokens that
  * come. Probes take at most PROBE_SHARE of the time.
  */
+#include <string.h>
+
 #include "core/clock.h"
 #include "sched/sched.h"
 
@@ -38,7 +40,7 @@ static double sum_chances(const struct draft_offer *offer)
     return sum;
 }
 
-static uint32_t model_class(const struct seq *seq)
+static uint8_t model_class(const struct seq *seq)
 {
     return seq->req->sampling.temperature > 0 ? DRAFT_RANDOM : DRAFT_MODEL;
 }
@@ -57,11 +59,13 @@ static bool mix_offers(struct sched *s)
                                ? sched_draft_limit(s, seq)
                                : 0;
         struct draft_offer offer;
+        uint8_t classes[DRAFT_MAX];
 
         x->mixed[i] = x->offers[i];
-        if (n == 0 || (x->drafts[i].n > 0 && x->drafts[i].i_class == DRAFT_FORCED))
+        if (n == 0 || channel_forced(&seq->req->channel, &seq->channel) >= 0)
             continue;
-        sched_make_offer(s, seq, model_class(seq), n, &offer);
+        memset(classes, model_class(seq), n);
+        sched_make_offer(s, seq, classes, n, &offer);
         if (sum_chances(&offer) <= sum_chances(&x->offers[i]))
             continue;
         x->mixed[i] = offer;
@@ -132,11 +136,13 @@ static bool drop_unready(struct sched *s, double gain)
 /* Takes what the draft model drafted for a sequence. */
 static void take_draft(struct sched *s, const struct draft_job *job, struct draft *ret_draft)
 {
-    const struct seq *seq = job->seq;
+    struct seq *seq = job->seq;
 
-    *ret_draft = (struct draft){.n = job->n, .i_class = model_class(seq)};
-    for (uint32_t k = 0; k < job->n; k++)
+    *ret_draft = (struct draft){.n = job->n};
+    for (uint32_t k = 0; k < job->n; k++) {
         ret_draft->tokens[k] = seq->tokens[seq->n_tokens + k];
+        ret_draft->classes[k] = model_class(seq);
+    }
     sched_fit_draft(s, seq, job->n, ret_draft);
 }
 

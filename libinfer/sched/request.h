@@ -42,7 +42,8 @@ enum seq_state {
 /* Tokens that are guessed to follow the text of a sequence. */
 struct draft {
     int32_t tokens[DRAFT_MAX];
-    uint32_t n, i_class; /* i_class: as in draft/rates.h */
+    uint8_t classes[DRAFT_MAX]; /* of the tokens, as in draft/rates.h */
+    uint32_t n;
 };
 
 /* The state of a sequence that drafts need (speculate.c). */
@@ -53,7 +54,7 @@ struct seq_draft {
     uint32_t n_taken; /* the first n_taken tokens of the text are in `own`, or were left out */
     struct draft_memory_place place; /* of the text in the answers of the same key */
     uint32_t n_followed;             /* tokens of the text that `place` includes */
-    struct draft_own_rates rates[2]; /* of tokens that were looked up, and of the draft model */
+    struct draft_own_rates rates[DRAFT_SOURCES];
     /* If a draft is not verified, it is compared with the tokens that the following steps choose.
      * `pending` is this draft, and n_compared is the number of its tokens that were right so
      * far. */

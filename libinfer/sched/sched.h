@@ -137,8 +137,7 @@ struct sched {
     int32_t *eog; /* [n_eog]: the tokens that end a text */
     uint32_t n_eog;
 
-    struct sampler **samplers; /* [n_samplers]: one per thread of the device */
-    uint32_t n_samplers;
+    struct sampler **samplers; /* one per thread of the device */
     struct masks masks;
     struct speculation *speculation; /* owned; NULL: nothing is drafted */
     struct breakers breakers;

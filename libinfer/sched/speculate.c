@@ -11,11 +11,15 @@
  * The mask of a drafted token's row depends on this token, so a sequence with a grammar has a
  * matcher for each such row. A draft ends before a token that the grammar refuses or that ends the
  * text, and before a position at which the engine itself writes the token (channel.h). If the next
- * tokens are written by the engine, they are the draft, and are always accepted.
+ * tokens are written by the engine, they are the draft, and are always accepted. Where a grammar
+ * leaves no choice, the tokens of the only text that it permits are added to the draft
+ * (grammar/matcher.h). All this is done before the number of tokens is chosen, so that no choice
+ * counts on tokens that cannot come.
  */
 #include "sched/speculate.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "sched/sched.h"
 
@@ -151,7 +155,7 @@ static void draft_repeated(struct sched *s, struct seq *seq, uint32_t n, struct 
     }
     if (len < MIN_MATCH)
         ret_draft->n = 0;
-    ret_draft->i_class = draft_class(len, share);
+    memset(ret_draft->classes, (int)draft_class(len, share), sizeof(ret_draft->classes));
 }
 
 static bool ends_draft(const struct sched *s, const struct request *req, int32_t token)
@@ -165,27 +169,97 @@ static bool ends_draft(const struct sched *s, const struct request *req, int32_t
     return false;
 }
 
-void sched_fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft)
+/* A draft that is put together. The drafted tokens also stand after the text of the sequence. */
+struct fit {
+    const struct sched *s;
+    struct seq *seq;
+    struct channel_state channel; /* after the draft so far */
+    struct draft *draft;
+};
+
+/* Returns the mask of the row after the draft so far. */
+static struct mask *fit_mask(const struct fit *f)
+{
+    return f->draft->n == 0 ? &f->seq->mask : &f->seq->draft.masks[f->draft->n - 1];
+}
+
+/* Adds a token to the draft. Returns false if the draft must end before it. */
+static bool fit_put(struct fit *f, int32_t token, uint8_t class)
+{
+    struct seq *seq = f->seq;
+    struct draft *draft = f->draft;
+
+    if (seq->mask.matcher) {
+        struct mask *fork = &seq->draft.masks[draft->n];
+
+        if (mask_fork(fit_mask(f), token, fork) != 0 || grammar_matcher_must_end(fork->matcher))
+            return false;
+    }
+    seq->tokens[seq->n_tokens + draft->n] = token;
+    draft->tokens[draft->n] = token;
+    draft->classes[draft->n++] = class;
+    channel_take(&seq->req->channel, &f->channel, token);
+    return true;
+}
+
+/* Adds a token that is guessed. */
+static bool fit_guess(struct fit *f, int32_t token, uint8_t class)
+{
+    return channel_forced(&f->seq->req->channel, &f->channel) < 0 &&
+           !ends_draft(f->s, f->seq->req, token) && fit_put(f, token, class);
+}
+
+/* Adds the tokens that the grammar forces, up to @n tokens in all. Where they are only likely, and
+ * differ from the tokens @found that were guessed before, the guess counts. *agrees tells whether
+ * the draft so far is that guess. Returns false if the draft must end. */
+static bool fit_forced(struct fit *f, uint32_t n, const struct draft *found, bool *agrees)
+{
+    static const uint8_t classes[] = {
+        [GRAMMAR_ONLY] = DRAFT_FORCED,
+        [GRAMMAR_BYTES] = DRAFT_BYTES,
+        [GRAMMAR_LIKELY] = DRAFT_LIKELY,
+    };
+    const struct seq *seq = f->seq;
+    struct grammar_forced forced;
+
+    if (grammar_matcher_forced(fit_mask(f)->matcher, seq->tokens, seq->n_tokens + f->draft->n,
+                               n - f->draft->n, &forced) < 0)
+        return false;
+    for (uint32_t i = 0; i < forced.n; i++) {
+        const bool has_guess = *agrees && f->draft->n < found->n;
+
+        if (!has_guess || found->tokens[f->draft->n] != forced.tokens[i]) {
+            if (has_guess && forced.certainty[i] == GRAMMAR_LIKELY)
+                return true;
+            *agrees = false;
+        }
+        if (!fit_guess(f, forced.tokens[i], classes[forced.certainty[i]]))
+            return false;
+    }
+    return true;
+}
+
+void sched_fit_draft(const struct sched *s, struct seq *seq, uint32_t n, struct draft *draft)
 {
     const struct channel *c = &seq->req->channel;
-    struct channel_state state = seq->channel;
-    const bool writes = channel_forced(c, &state) >= 0;
-    uint32_t i = 0;
+    const struct draft found = *draft;
+    struct fit f = {s, seq, seq->channel, draft};
+    int32_t written = channel_forced(c, &f.channel);
+    bool agrees = true;
 
-    if (writes)
-        draft->i_class = DRAFT_FORCED;
-    for (; i < (writes ? n : draft->n); i++) {
-        const int32_t forced = channel_forced(c, &state);
-
-        if ((forced >= 0) != writes)
-            break;
-        if (writes)
-            draft->tokens[i] = forced;
-        else if (ends_draft(s, seq->req, draft->tokens[i]))
-            break;
-        channel_take(c, &state, draft->tokens[i]);
+    draft->n = 0;
+    if (written >= 0) {
+        while (draft->n < n && written >= 0 && fit_put(&f, written, DRAFT_FORCED))
+            written = channel_forced(c, &f.channel);
+        return;
     }
-    draft->n = i;
+    while (draft->n < n) {
+        if (seq->mask.matcher && !fit_forced(&f, n, &found, &agrees))
+            return;
+        if (draft->n == n || !agrees || draft->n >= found.n ||
+            !fit_guess(&f, found.tokens[draft->n], found.classes[draft->n]))
+            return;
+    }
 }
 
 uint32_t sched_draft_limit(const struct sched *s, const struct seq *seq)
@@ -216,40 +290,45 @@ static void make_draft(struct sched *s, struct seq *seq, struct draft *ret_draft
     sched_fit_draft(s, seq, n, ret_draft);
 }
 
-void sched_make_offer(const struct sched *s, const struct seq *seq, uint32_t i_class, uint32_t n,
-                      struct draft_offer *ret_offer)
+/* Returns how many tokens at the beginning of a draft are certain. */
+static uint32_t n_certain(const uint8_t *classes, uint32_t n)
+{
+    uint32_t i = 0;
+
+    while (i < n && classes[i] == DRAFT_FORCED)
+        i++;
+    return i;
+}
+
+void sched_make_offer(const struct sched *s, const struct seq *seq, const uint8_t *classes,
+                      uint32_t n, struct draft_offer *ret_offer)
 {
     const struct request *req = seq->req;
     float before = 1;
 
     ret_offer->n = n;
-    ret_offer->by_model = i_class > DRAFT_FORCED;
-    draft_rates_chances(&s->speculation->rates, &seq->draft.rates[i_class > DRAFT_FORCED], i_class,
-                        n, ret_offer->chances);
-    /* Tokens that the engine will write are certain, whatever the request says about guesses. */
-    if (i_class == DRAFT_FORCED)
-        return;
+    ret_offer->by_model = n > 0 && classes[0] >= DRAFT_MODEL;
+    draft_rates_chances(&s->speculation->rates, seq->draft.rates, classes, n, ret_offer->chances);
+    /* Tokens that are certain to come are drafted whatever the request says about guesses. */
     for (uint32_t i = 0; i < ret_offer->n; i++) {
         if (ret_offer->chances[i] < req->min_chance * before)
             ret_offer->n = i;
         before = ret_offer->chances[i];
     }
     if (ret_offer->n < req->min_draft)
-        ret_offer->n = 0;
+        ret_offer->n = n_certain(classes, ret_offer->n);
 }
 
 /* Shortens a draft to the tokens that the grammar permits, and makes the masks of their rows.
  * Returns the number of tokens. */
-static uint32_t fork_masks(const struct sched *s, struct seq *seq, const int32_t *tokens,
-                           uint32_t n)
+static uint32_t fork_masks(struct seq *seq, const int32_t *tokens, uint32_t n)
 {
     const struct mask *mask = &seq->mask;
 
     for (uint32_t i = 0; mask->matcher && i < n; i++) {
         struct mask *fork = &seq->draft.masks[i];
 
-        if (mask_fork(mask, tokens[i], inf_tokenizer_n_vocab(s->tok), fork) != 0 ||
-            grammar_matcher_must_end(fork->matcher))
+        if (mask_fork(mask, tokens[i], fork) != 0 || grammar_matcher_must_end(fork->matcher))
             return i;
         mask = fork;
     }
@@ -274,7 +353,7 @@ static uint32_t add_draft(struct sched *s, struct seq *seq, const struct draft *
 {
     struct seq_draft *d = &seq->draft;
 
-    n = open_rows(seq, fork_masks(s, seq, draft->tokens, n));
+    n = open_rows(seq, fork_masks(seq, draft->tokens, n));
     if (n > 0 && s->marks.has_snapshots && kv_table_save(&seq->table) == KV_FULL) {
         kv_table_truncate(&seq->table, seq->n_tokens);
         n = 0;
@@ -318,7 +397,7 @@ void sched_draft(struct sched *s)
         return;
     for (uint32_t i = 0; i < step->n_ready; i++) {
         make_draft(s, step->ready[i], &x->drafts[i]);
-        sched_make_offer(s, step->ready[i], x->drafts[i].i_class, x->drafts[i].n, &x->offers[i]);
+        sched_make_offer(s, step->ready[i], x->drafts[i].classes, x->drafts[i].n, &x->offers[i]);
     }
     max_extra =
         MIN(max_rows - MIN(step->n_replay_rows, max_rows - step->n_ready), limits->max_logits) -
@@ -365,19 +444,13 @@ void sched_count_drafts(struct sched *s)
     }
 }
 
-/* Returns the counts of a sequence for drafts of a class. */
-static struct draft_own_rates *own_rates(struct seq_draft *d, uint32_t i_class)
-{
-    return &d->rates[i_class > DRAFT_FORCED];
-}
-
 /* Compares a token that the step chose with the draft that was not verified. */
 static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
 {
     struct seq_draft *d = &seq->draft;
     const bool hit = d->pending.tokens[d->n_compared] == token;
 
-    draft_rates_note(&s->speculation->rates, own_rates(d, d->pending.i_class), d->pending.i_class,
+    draft_rates_note(&s->speculation->rates, d->rates, d->pending.classes[d->n_compared],
                      d->n_compared, hit);
     if (!hit || ++d->n_compared == d->pending.n)
         d->pending.n = 0;
@@ -411,8 +484,8 @@ void sched_note_draft(struct sched *s, struct step_part *part)
     if (part->n_draft == 0)
         return;
     for (uint32_t i = 0; i < MIN(part->n_picked, part->n_draft); i++)
-        draft_rates_note(&s->speculation->rates, own_rates(d, d->verified.i_class),
-                         d->verified.i_class, i, i < n_accepted);
+        draft_rates_note(&s->speculation->rates, d->rates, d->verified.classes[i], i,
+                         i < n_accepted);
     d->n_accepted += n_accepted;
     d->n_rejected += part->n_draft - n_accepted;
     part->n_accepted = n_accepted;

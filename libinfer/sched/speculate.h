@@ -93,11 +93,12 @@ void sched_note_draft_time(struct sched *s);
  * of the text; 0: none. */
 uint32_t sched_draft_limit(const struct sched *s, const struct seq *seq);
 /* Drafts the tokens that the engine will write, @n at most, or shortens a draft so that it has none
- * of them and no token that ends the text. */
-void sched_fit_draft(const struct sched *s, const struct seq *seq, uint32_t n, struct draft *draft);
-/* Fills in what a draft of @n tokens of the class @i_class promises. */
-void sched_make_offer(const struct sched *s, const struct seq *seq, uint32_t i_class, uint32_t n,
-                      struct draft_offer *ret_offer);
+ * of them, no token that ends the text, and none that the grammar refuses. Where the grammar leaves
+ * no choice, adds the tokens that must come, up to @n in all. */
+void sched_fit_draft(const struct sched *s, struct seq *seq, uint32_t n, struct draft *draft);
+/* Fills in what a draft of @n tokens of the classes @classes [n] promises. */
+void sched_make_offer(const struct sched *s, const struct seq *seq, const uint8_t *classes,
+                      uint32_t n, struct draft_offer *ret_offer);
 /* model-draft.c: lets the draft model draft where it promises more than the drafts that were looked
  * up. These promise @gain times the tokens per second of plain steps. Changes the drafts of the
  * step and n_taken. */

@@ -2,7 +2,6 @@
 /* Makes models (see creation.h). */
 #include "store/creation.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -310,38 +309,35 @@ static int open_job(struct making *m, struct inf_err *reterr)
 bool creation_has_left(const char *dir)
 {
     _cleanup_free_ char *incoming = path_join(dir, STORE_INCOMING);
-    DIR *d = incoming ? opendir(incoming) : NULL;
-    const struct dirent *e;
-    bool has = false;
 
-    while (d && !has && (e = readdir(d)))
-        has = text_starts_with(e->d_name, JOB_PREFIX);
-    if (d)
-        closedir(d);
-    return has;
+    return store_walk(incoming, JOB_PREFIX, NULL, NULL);
+}
+
+struct tidying {
+    const char *dir; /* the store */
+    bool removed;
+};
+
+/* Removes the directory of a job if the job's process has ended. */
+static bool tidy_job(const char *path, void *arg)
+{
+    struct tidying *t = arg;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        t->removed |= store_discard(t->dir, path, NULL) == 0;
+    return false;
 }
 
 void creation_tidy(const char *dir)
 {
     _cleanup_free_ char *incoming = path_join(dir, STORE_INCOMING);
-    DIR *d = incoming ? opendir(incoming) : NULL;
-    const struct dirent *e;
-    bool removed = false;
+    struct tidying t = {dir, false};
     uint64_t bytes;
 
-    while (d && (e = readdir(d))) {
-        _cleanup_free_ char *path =
-            text_starts_with(e->d_name, JOB_PREFIX) ? path_join(incoming, e->d_name) : NULL;
-        _cleanup_close_ int fd =
-            path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-            removed |= store_discard(dir, path, NULL) == 0;
-    }
-    if (d)
-        closedir(d);
+    store_walk(incoming, JOB_PREFIX, tidy_job, &t);
     /* Blobs of files that only the removed directories had. */
-    if (removed)
+    if (t.removed)
         store_clean_blobs(dir, &bytes, NULL);
 }
 

@@ -168,6 +168,13 @@ def test_extra_samplers_are_honoured(client):
                      "ignore_eos": True, "skip_special_tokens": False})
 
 
+def test_a_window_without_tokens_switches_the_repetition_penalty_off(client):
+    plain, strict, off = (chat(client, max_tokens=64, extra_body=fields).choices[0].message.content
+                          for fields in ({}, {"repetition_penalty": 9},
+                                         {"repetition_penalty": 9, "repeat_last_n": 0}))
+    assert plain == off != strict
+
+
 def test_completion_prompts_in_all_forms(client, suite):
     text = complete(client).choices[0].text
     ids = post(suite, "/tokenize", {"content": "Once upon a time", "model": "plain",

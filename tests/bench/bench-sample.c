@@ -26,7 +26,9 @@ static const struct {
     uint32_t mask; /* one word of a mask, repeated; 0: there is no mask */
 } kinds[] = {
     {"greedy", {0}, -1},
-    {"greedy, penalties", {.repetition_penalty = 1.1f, .presence_penalty = 0.5f}, -1},
+    {"greedy, penalties",
+     {.repetition_penalty = 1.1f, .penalty_last_n = 64, .presence_penalty = 0.5f},
+     -1},
     {"greedy, 20 log-probabilities", {0}, 20},
     {"temperature", {.temperature = 0.8f}, -1},
     {"temperature, mask of all", {.temperature = 0.8f}, -1, UINT32_MAX},

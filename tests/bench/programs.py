@@ -69,9 +69,9 @@ class Program:
         self.close()
 
 
-def config_text(model, threads, context=0, sequences=0, blocks=None, more=()):
+def config_text(model, threads, context=0, sequences=0, blocks=None, more=(), top=()):
     """Returns a configuration. @blocks: the directory of the cache service, or None without it.
-    @more: lines for chat."""
+    @more: lines for chat; @top: lines of other sections."""
     lines = ["models:", "  directories: [%s]" % model.parent, "  default: %s" % model.stem,
              "gateway:", "  tcp_access: open", "chat:", "  threads: %d" % threads]
     if context:
@@ -80,7 +80,7 @@ def config_text(model, threads, context=0, sequences=0, blocks=None, more=()):
         lines.append("  max_sequences: %d" % sequences)
     lines += ["  " + line for line in more]
     lines += ["cache:", "  directory: %s" % blocks if blocks else "  enabled: false"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + list(top)) + "\n"
 
 
 class Suite(Program):
@@ -109,12 +109,12 @@ class LlamaServer(Program):
 
     name = "llama-server"
 
-    def __init__(self, path, model, threads, slots, slot_context, wait=True):
+    def __init__(self, path, model, threads, slots, slot_context, wait=True, more=()):
         self.model = model.stem
         self.address = ("127.0.0.1", free_port())
         super().__init__([path, "-m", model, "-t", threads, "-np", slots, "-c",
                           slots * slot_context, "-ngl", 0, "-cb", "-cram", 0, "--no-webui",
-                          "--host", "127.0.0.1", "--port", self.address[1]])
+                          "--host", "127.0.0.1", "--port", self.address[1], *more])
         if wait:
             wait_ready(self, "/health")
 

@@ -55,10 +55,7 @@ static int options_sampling(struct params *p, json_t *options, struct problem *p
 
         if (r < 0)
             return r;
-        /* If repeat_last_n is 0, there is no penalty for repetitions. */
-        if (r > 0 && key == SAMPLING_REPEAT_LAST_N && value == 0)
-            sampling_set(&p->sampling, SAMPLING_REPETITION_PENALTY, 1);
-        else if (r > 0)
+        if (r > 0)
             sampling_set(&p->sampling, key, value);
     }
     return 0;

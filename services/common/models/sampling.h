@@ -78,8 +78,9 @@ bool sampling_is_set(const struct inf_sampling *s, enum sampling_key key);
 /* Returns the value; 0 if it is not set. */
 double sampling_value(const struct inf_sampling *s, enum sampling_key key);
 /* Sets a parameter to a value with the meaning that it has in the APIs: 0 for top_p or typical_p
- * keeps only the most likely token, a value below 1 switches top_k off, and -1 for repeat_last_n or
- * dry_penalty_last_n stands for the whole text. False: the value is out of range. */
+ * keeps only the most likely token, a value below 1 switches top_k off, and for repeat_last_n or
+ * dry_penalty_last_n, 0 stands for no token, and -1 for the whole text. False: the value is out of
+ * range. */
 bool sampling_set(struct inf_sampling *s, enum sampling_key key, double value);
 /* Works like sampling_set(), for a number as text. */
 bool sampling_set_text(struct inf_sampling *s, enum sampling_key key, const char *text);

@@ -193,33 +193,38 @@ int store_discard(const char *dir, const char *path, struct inf_err *reterr)
                             strerror(r < 0 ? errno : r));
 }
 
-bool store_has_removed(const char *dir)
+bool store_walk(const char *dir, const char *prefix, bool (*visit)(const char *path, void *arg),
+                void *arg)
 {
     const struct dirent *e;
-    DIR *d = opendir(dir);
-    bool has = false;
+    DIR *d = dir ? opendir(dir) : NULL;
+    bool found = false;
 
-    while (d && !has && (e = readdir(d)))
-        has = text_starts_with(e->d_name, STORE_REMOVED);
+    while (d && !found && (e = readdir(d))) {
+        _cleanup_free_ char *path =
+            text_starts_with(e->d_name, prefix) ? path_join(dir, e->d_name) : NULL;
+
+        found = path && (!visit || visit(path, arg));
+    }
     if (d)
         closedir(d);
-    return has;
+    return found;
+}
+
+bool store_has_removed(const char *dir)
+{
+    return store_walk(dir, STORE_REMOVED, NULL, NULL);
+}
+
+static bool clean_tree(const char *path, void *arg UNUSED)
+{
+    remove_tree(path);
+    return false;
 }
 
 void store_clean_removed(const char *dir)
 {
-    const struct dirent *e;
-    DIR *d = opendir(dir);
-
-    while (d && (e = readdir(d))) {
-        _cleanup_free_ char *path =
-            text_starts_with(e->d_name, STORE_REMOVED) ? path_join(dir, e->d_name) : NULL;
-
-        if (path)
-            remove_tree(path);
-    }
-    if (d)
-        closedir(d);
+    store_walk(dir, STORE_REMOVED, clean_tree, NULL);
 }
 
 int store_clean_blobs(const char *dir, uint64_t *ret_bytes, struct inf_err *reterr)

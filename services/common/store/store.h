@@ -63,6 +63,11 @@ int store_put(const char *path, const char *text, size_t len, struct inf_err *re
 /* Renames the directory @path to a name that searches skip, and then removes it with its
  * contents. The caller has the lock of the store. */
 int store_discard(const char *dir, const char *path, struct inf_err *reterr);
+/* Calls @visit with the path of each entry of the directory @dir whose name begins with @prefix,
+ * until @visit returns true. Returns whether it did; without @visit, whether there is such an
+ * entry. @dir may be NULL. */
+bool store_walk(const char *dir, const char *prefix, bool (*visit)(const char *path, void *arg),
+                void *arg);
 /* Returns whether there is something that store_clean_removed() would remove. */
 bool store_has_removed(const char *dir);
 /* Removes what processes that were killed in store_discard() have left. The caller has the lock of

@@ -43,7 +43,7 @@ static const struct inf_sampling kinds[N_ASKED] = {
     {.temperature = 1.2f, .top_p = 0.9f},
     {.temperature = 1, .min_p = 0.02f},
     {.temperature = 1, .typical_p = 0.8f},
-    {.temperature = 0, .repetition_penalty = 1.2f, .frequency_penalty = 0.2f},
+    {.temperature = 0, .repetition_penalty = 1.2f, .penalty_last_n = 64, .frequency_penalty = 0.2f},
     {.temperature = 0.7f, .top_p = 0.5f, .presence_penalty = 0.5f},
 };
 

@@ -423,6 +423,7 @@ TEST(a_grammar_guides_all_choices_of_a_model)
         a = (struct answer){0};
         q.sampling = (struct inf_sampling){.temperature = 2, .has_seed = true, .seed = seed * 4};
         q.sampling.repetition_penalty = seed % 2 ? 1.1f : 0;
+        q.sampling.penalty_last_n = 64;
         ask(engine, q, &a);
         wait_for(engine, &a, 1);
         for (uint32_t i = 0; i < 4; i++) {

@@ -168,22 +168,44 @@ TEST(too_many_sequences_draft_nothing)
 
 TEST(chances_follow_what_was_accepted)
 {
+    static const uint8_t classes[] = {3, 3, 3, 3};
     struct draft_rates all = {0};
-    struct draft_own_rates good = {0}, bad = {0};
+    struct draft_own_rates good[DRAFT_SOURCES] = {0}, bad[DRAFT_SOURCES] = {0};
     float chances[4];
 
-    draft_rates_chances(&all, &good, 3, 4, chances);
+    draft_rates_chances(&all, good, classes, 4, chances);
     assert_true(chances[0] == 0.5f && chances[3] < chances[2]);
     for (unsigned i = 0; i < 100; i++) {
-        draft_rates_note(&all, &good, 3, 0, true);
-        draft_rates_note(&all, &bad, 3, 0, false);
+        draft_rates_note(&all, good, 3, 0, true);
+        draft_rates_note(&all, bad, 3, 0, false);
     }
-    draft_rates_chances(&all, &good, 3, 1, &chances[0]);
-    draft_rates_chances(&all, &bad, 3, 1, &chances[1]);
+    draft_rates_chances(&all, good, classes, 1, &chances[0]);
+    draft_rates_chances(&all, bad, classes, 1, &chances[1]);
     assert_true(chances[0] > 0.8f && chances[1] < 0.2f);
     /* A new sequence gets the mean chance of all sequences. */
-    draft_rates_chances(&all, &(struct draft_own_rates){0}, 3, 1, &chances[2]);
+    draft_rates_chances(&all, (struct draft_own_rates[DRAFT_SOURCES]){0}, classes, 1, &chances[2]);
     assert_true(chances[2] > 0.4f && chances[2] < 0.6f);
+}
+
+TEST(tokens_of_a_draft_may_have_several_classes)
+{
+    static const uint8_t classes[] = {DRAFT_FORCED, DRAFT_BYTES,  DRAFT_FORCED,
+                                      DRAFT_BYTES,  DRAFT_LIKELY, 3};
+    struct draft_rates all = {0};
+    struct draft_own_rates own[DRAFT_SOURCES] = {0};
+    float chances[6];
+
+    draft_rates_chances(&all, own, classes, 6, chances);
+    assert_true(chances[0] == 1 && chances[1] == chances[2] && chances[1] > 0.8f);
+    assert_true(chances[3] < chances[2] && chances[5] < chances[4]);
+    /* The position of a token that follows from a grammar does not matter. */
+    for (unsigned i = 0; i < 100; i++)
+        draft_rates_note(&all, own, DRAFT_BYTES, 7, false);
+    draft_rates_chances(&all, own, classes, 6, chances);
+    assert_true(chances[0] == 1 && chances[1] < 0.1f);
+    /* Other sources have counts of their own. */
+    draft_rates_chances(&all, own, classes + 5, 1, chances);
+    assert_true(chances[0] == 0.5f);
 }
 
 TEST(classes_are_in_order)
@@ -205,4 +227,5 @@ RUN_TESTS(cmocka_unit_test(nothing_is_drafted_before_steps_are_measured),
           cmocka_unit_test(one_step_of_a_draft_model_serves_all_sequences),
           cmocka_unit_test(too_many_sequences_draft_nothing),
           cmocka_unit_test(chances_follow_what_was_accepted),
+          cmocka_unit_test(tokens_of_a_draft_may_have_several_classes),
           cmocka_unit_test(classes_are_in_order))

@@ -284,6 +284,47 @@ static void check_mask(const struct grammar_matcher *m)
     grammar_matcher_free(other);
 }
 
+static unsigned n_only, n_bytes; /* forced tokens that were checked */
+
+static bool is_beginning(const char *a, const char *b)
+{
+    return strncmp(a, b, MIN(strlen(a), strlen(b))) == 0;
+}
+
+/* Checks the tokens that a grammar forces after @text against the masks: if only one token may
+ * come, the mask has no other token. If only one text may come, each token of the mask is a
+ * beginning of it, or goes beyond the part of it that was found. */
+static void check_forced(const struct grammar_matcher *m, const char *text)
+{
+    int32_t tokens[LENGTH];
+    uint32_t n = 0;
+    struct grammar_matcher *other;
+    struct grammar_forced forced;
+
+    for (; *text; text++)
+        tokens[n++] = *text - 'a';
+    ASSERT_OK(grammar_matcher_clone(m, &other));
+    ASSERT_OK(grammar_matcher_forced(other, tokens, n, 16, &forced));
+    for (uint32_t i = 0; i < forced.n; i++) {
+        char rest[GRAMMAR_FORCED_MAX * 3 + 1] = "";
+        uint32_t mask = 0;
+
+        for (uint32_t k = i; k < forced.n && forced.certainty[k] != GRAMMAR_LIKELY; k++)
+            strcat(rest, TINY_TEXTS[forced.tokens[k]]);
+        ASSERT_OK(grammar_matcher_mask(other, &mask));
+        if (forced.certainty[i] == GRAMMAR_ONLY)
+            assert_int_equal(mask, 1u << forced.tokens[i]);
+        for (int32_t id = 0; forced.certainty[i] == GRAMMAR_BYTES && id <= TINY_END; id++)
+            assert_true(!(mask >> id & 1) || is_beginning(TINY_TEXTS[id], rest));
+        n_only += forced.certainty[i] == GRAMMAR_ONLY;
+        n_bytes += forced.certainty[i] == GRAMMAR_BYTES;
+        if (forced.certainty[i] == GRAMMAR_LIKELY)
+            break;
+        ASSERT_OK(grammar_matcher_accept(other, forced.tokens[i]));
+    }
+    grammar_matcher_free(other);
+}
+
 /* Checks that the text so far can be completed, by a search for an end made of single letters. */
 static void check_alive(const struct inf_grammar *grammar, const struct grammar_matcher *m)
 {
@@ -343,6 +384,7 @@ static void check_grammar(struct random_grammar *g, struct inf_grammar_vocab *vo
             fail_msg("seed %llu: text \"%s\"", (unsigned long long)g->seed, text);
         if (fed && t < 40) {
             check_mask(m);
+            check_forced(m, text);
             check_alive(grammar, m);
         }
         grammar_matcher_free(m);
@@ -364,6 +406,7 @@ TEST(random_grammars_permit_exactly_the_texts_of_a_second_implementation)
             g.bodies[rule] = make_expr(&g, 3, false);
         check_grammar(&g, vocab);
     }
+    assert_true(n_only > 0 && n_bytes > 0);
     inf_grammar_vocab_unref(vocab);
     tokenizer_free(tok);
 }

@@ -199,7 +199,10 @@ TEST(choices_that_need_the_whole_row_say_so)
     assert_int_equal(need(&(struct inf_sampling){.temperature = 1, .top_k = 65}, 0), 0);
     assert_int_equal(need(&(struct inf_sampling){.temperature = 1}, 0), 0);
     assert_int_equal(need(&(struct inf_sampling){.temperature = 1, .typical_p = 0.5f}, 0), 0);
-    assert_int_equal(need(&(struct inf_sampling){.repetition_penalty = 1.1f}, 0), 0);
+    assert_int_equal(
+        need(&(struct inf_sampling){.repetition_penalty = 1.1f, .penalty_last_n = 64}, 0), 0);
+    assert_int_equal(need(&(struct inf_sampling){.repetition_penalty = 1.1f}, 0),
+                     need(&(struct inf_sampling){0}, 0));
     assert_int_equal(need(&(struct inf_sampling){.presence_penalty = 0.1f}, 0), 0);
     assert_int_equal(need(&(struct inf_sampling){.frequency_penalty = 0.1f}, 0), 0);
     assert_int_equal(need(&(struct inf_sampling){.logit_bias = &bias, .n_logit_bias = 1}, 0), 0);

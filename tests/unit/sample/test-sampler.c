@@ -241,16 +241,20 @@ TEST(repetition_penalty_sees_signs_window_and_prompt)
 {
     const float logits[] = {2, 1.9f, -1, -1.2f};
     const int32_t tokens[] = {0, 0, 2, 3};
-    struct inf_sampling s = {.repetition_penalty = 1.5f};
+    struct inf_sampling s = {.repetition_penalty = 1.5f, .penalty_last_n = 64};
 
     /* The penalty applies once per token, however often the token occurs: 2 / 1.5 < 1.9. */
     assert_int_equal(pick(&s, logits, 4, tokens, 4, 4, NULL), 1);
     /* Tokens outside of the window are not penalized. */
     s.penalty_last_n = 2;
     assert_int_equal(pick(&s, logits, 4, tokens, 4, 4, NULL), 0);
+    /* No token is inside of a window of 0 tokens. */
+    s.penalty_last_n = 0;
+    assert_int_equal(pick(&s, logits, 4, tokens, 1, 1, NULL), 0);
     /* Negative logits are reduced as well. */
     s = (struct inf_sampling){
         .repetition_penalty = 1.5f,
+        .penalty_last_n = 64,
         .logit_bias = (const struct inf_logit_bias[]){{0, -100}, {1, -1000}},
         .n_logit_bias = 2,
     };

@@ -392,12 +392,13 @@ TEST(mirostat_keeps_the_surprise_near_its_target)
 
 TEST(masks_and_forbidden_tokens_come_first)
 {
-    const struct inf_sampling kinds[] = {{.temperature = 0},
-                                         {.temperature = 1},
-                                         {.temperature = 1, .top_p = 0.9f},
-                                         {.temperature = 1, .top_k = 5},
-                                         {.temperature = 1, .xtc_probability = 1},
-                                         {.temperature = 1, .repetition_penalty = 1.1f}};
+    const struct inf_sampling kinds[] = {
+        {.temperature = 0},
+        {.temperature = 1},
+        {.temperature = 1, .top_p = 0.9f},
+        {.temperature = 1, .top_k = 5},
+        {.temperature = 1, .xtc_probability = 1},
+        {.temperature = 1, .repetition_penalty = 1.1f, .penalty_last_n = 64}};
     const uint32_t mask[] = {1u << 4 | 1u << 7 | 1u << 9};
     const int32_t forbidden[] = {7, 200, -1};
     const struct inf_logit_bias bias[] = {{3, 100}, {9, -100}};

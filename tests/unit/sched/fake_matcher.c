@@ -99,6 +99,57 @@ int grammar_matcher_mask(struct grammar_matcher *m, uint32_t *ret_mask)
     return m->grammar->mask_error;
 }
 
+/* Returns the byte that all texts of the grammar have next; -1: there is none. */
+static int next_byte(const struct grammar_matcher *m, const char *more, size_t n)
+{
+    int byte = -1;
+
+    if (has_text(m, more, n, true))
+        return -1;
+    for (unsigned i = 0; i < FAKE_MAX_TEXTS && m->grammar->texts[i]; i++) {
+        const char *text = m->grammar->texts[i];
+
+        if (strlen(text) <= m->len + n || memcmp(text, m->text, m->len) != 0 ||
+            memcmp(text + m->len, more, n) != 0)
+            continue;
+        if (byte >= 0 && byte != (unsigned char)text[m->len + n])
+            return -1;
+        byte = (unsigned char)text[m->len + n];
+    }
+    return byte;
+}
+
+static bool is_only(struct grammar_matcher m, const char *text, size_t len)
+{
+    unsigned n = 0;
+
+    memcpy(m.text + m.len, text, len);
+    m.len += len;
+    for (int32_t t = 0; t < FAKE_N_VOCAB; t++)
+        n += permits(&m, t);
+    return n == 1;
+}
+
+/* The tokens of the forced text are its bytes. */
+int grammar_matcher_forced(struct grammar_matcher *m, const int32_t *tokens, uint32_t n_tokens,
+                           uint32_t max, struct grammar_forced *ret)
+{
+    char text[GRAMMAR_FORCED_MAX];
+    int byte;
+
+    (void)tokens;
+    (void)n_tokens;
+    ret->n = 0;
+    while (!m->ended && ret->n < MIN(max, GRAMMAR_FORCED_MAX) &&
+           (byte = next_byte(m, text, ret->n)) >= 0) {
+        ret->certainty[ret->n] = is_only(*m, text, ret->n) ? GRAMMAR_ONLY : GRAMMAR_BYTES;
+        ret->tokens[ret->n] = byte;
+        text[ret->n++] = (char)byte;
+    }
+    m->grammar->n_forced += ret->n;
+    return 0;
+}
+
 int grammar_matcher_accept(struct grammar_matcher *m, int32_t token)
 {
     const char byte = (char)token;

@@ -16,5 +16,6 @@ struct inf_grammar {
     int mask_error;           /* the error with which computing a mask fails; 0: it does not fail */
     _Atomic int n_refs;       /* references of requests and matchers */
     _Atomic unsigned n_masks; /* masks that were computed */
+    unsigned n_forced;        /* forced tokens that were found */
     unsigned mask_usec;       /* microseconds that computing a mask takes */
 };

@@ -371,6 +371,7 @@ void random_request(struct random_request *r, uint64_t seed, uint32_t max_prompt
         r->q.sampling.top_p = rng_u32(&rng) % 2 ? 0.9f : 0;
         r->q.sampling.top_k = rng_u32(&rng) % 2 ? 40 : 0;
         r->q.sampling.repetition_penalty = rng_u32(&rng) % 2 ? 1.1f : 0;
+        r->q.sampling.penalty_last_n = 64;
         r->q.sampling.presence_penalty = rng_u32(&rng) % 2 ? 0.5f : 0;
     }
     if (rng_u32(&rng) % 2) {

@@ -177,6 +177,65 @@ TEST(grammars_refuse_drafts_first)
     assert_int_equal(grammar.n_refs, 0);
 }
 
+/* The logits prefer 'a' … 'k', which no text of this grammar has, so that no token is guessed from
+ * earlier text before the second answer. */
+TEST(tokens_that_a_grammar_forces_are_drafted)
+{
+    struct inf_grammar grammar = {.texts = {"(#1234567890#1234567890#X)",
+                                            "(#1234567890#1234567890#YZ0987654321!)",
+                                            "(#1234567890#1234567890#YW)"}};
+
+    for (uint32_t seed = 0; seed < 40; seed++) {
+        const struct inf_request q = {
+            .tokens = abc,
+            .n_tokens = 8,
+            .max_tokens = 8 + seed,
+            .n_logprobs = 1,
+            .n_choices = 1 + seed % 3,
+            .grammar = &grammar,
+            /* Tokens that the grammar forces are drafted whatever the request says of guesses. */
+            .draft_p_min = seed % 4 == 1 ? 1 : 0,
+            .min_draft = seed % 4 == 2 ? 16 : 0,
+            .sampling = {.temperature = (float)(seed % 2),
+                         .repetition_penalty = seed % 3 ? 1.3f : 1,
+                         .penalty_last_n = 64,
+                         .has_seed = true,
+                         .seed = seed}};
+
+        /* The first token comes from the prompt, and one comes after each draft. */
+        assert_true(compare(&q, 1) >= 6);
+    }
+    assert_true(grammar.n_forced > 40 * 20);
+    assert_int_equal(grammar.n_refs, 0);
+}
+
+/* Refused tokens are cut before the rows of a step are chosen, so no draft is rejected. */
+TEST(refused_tokens_cost_no_row)
+{
+    struct inf_grammar grammar = {.texts = {"acbacbacbacbacbacbacbacb"}};
+    const struct rig_params params = {.null = {.logits = repeat_logits},
+                                      .speculation = SPECULATION_NGRAM};
+    static const int32_t other[] = {'a', 'c', 'x', 'a', 'c', 'y', 'a', 'c', 'x', 'a', 'c'};
+    struct outcome o = {.n_choices = 1};
+    struct inf_request q = {.tokens = other,
+                            .n_tokens = 11,
+                            .max_tokens = 40,
+                            .n_logprobs = -1,
+                            .grammar = &grammar,
+                            .user = &o};
+    struct inf_engine_stats stats;
+    struct rig rig;
+
+    rig_init(&rig, &params);
+    o.id = rig_submit(&rig, &q);
+    rig_finish(&rig, &o, 1);
+    sched_stats(rig.sched, &stats);
+    assert_int_equal(o.choices[0].n_rejected, 0);
+    assert_true(stats.n_draft_accepted >= 18 && stats.n_drafted == stats.n_draft_accepted);
+    outcome_done(&o);
+    rig_done(&rig);
+}
+
 TEST(a_request_can_limit_its_drafts)
 {
     struct inf_request q = {
@@ -261,6 +320,8 @@ RUN_TESTS(cmocka_unit_test(drafts_change_no_text),
           cmocka_unit_test(the_end_of_reasoning_is_drafted),
           cmocka_unit_test(short_and_long_texts_end_where_they_should),
           cmocka_unit_test(grammars_refuse_drafts_first),
+          cmocka_unit_test(tokens_that_a_grammar_forces_are_drafted),
+          cmocka_unit_test(refused_tokens_cost_no_row),
           cmocka_unit_test(a_request_can_limit_its_drafts),
           cmocka_unit_test(tokens_behind_the_end_are_not_counted),
           cmocka_unit_test(counts_are_told))

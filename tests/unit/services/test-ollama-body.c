@@ -91,7 +91,9 @@ TEST(options_are_read)
     assert_int_equal(p.n_stops, 2);
     params_done(&p);
     p = read_params("{\"options\":{\"repeat_last_n\":0,\"seed\":-1,\"num_predict\":-2}}");
-    assert_float_is(p.sampling.repetition_penalty, 1);
+    assert_true(sampling_is_set(&p.sampling, SAMPLING_REPEAT_LAST_N));
+    assert_int_equal(p.sampling.penalty_last_n, 0);
+    assert_false(sampling_is_set(&p.sampling, SAMPLING_REPETITION_PENALTY));
     assert_false(p.sampling.has_seed);
     assert_int_equal(p.max_tokens, 0);
     params_done(&p);

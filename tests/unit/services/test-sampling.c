@@ -28,6 +28,9 @@ TEST(values_mean_what_they_mean_in_the_apis)
     assert_int_equal(s.top_k, 0);
     assert_true(sampling_set(&s, SAMPLING_REPEAT_LAST_N, -1));
     assert_int_equal(s.penalty_last_n, INT32_MAX);
+    assert_true(sampling_set(&s, SAMPLING_REPEAT_LAST_N, 0));
+    assert_int_equal(s.penalty_last_n, 0);
+    assert_true(sampling_is_set(&s, SAMPLING_REPEAT_LAST_N));
     assert_true(sampling_set(&s, SAMPLING_DRY_PENALTY_LAST_N, -1));
     assert_int_equal(s.dry_last_n, 0);
     assert_true(sampling_set(&s, SAMPLING_DRY_PENALTY_LAST_N, 0));
