@@ -53,6 +53,8 @@ struct inf_engine {
     struct inf_model *draft_model; /* NULL: none */
     struct sched *sched;
     char codec[48];
+    char kv_name[24];         /* the number format of keys and values */
+    const char *kv_automatic; /* the format that "auto" meant when the engine was made; static */
 };
 
 /* Adds the tier of @p to an engine that has not started, if the device can use a tier. -ENOMEM. */
@@ -79,15 +81,19 @@ struct setup {
 };
 
 /* Computes the layout of the KV cache of a model with the graph @graph, without numbers of blocks.
- * A graph that names no groups of state has one FULL group. If @kv_type is NULL, models with F32
- * weights, which serve as references, use F32, and other models use F16. -EINVAL: unknown type;
- * -EOPNOTSUPP: the model does not allow the type. */
+ * A graph that names no groups of state has one FULL group. If @kv_type is NULL or "auto", models
+ * with F32 weights, which serve as references, use F32, and other models use F16. -EINVAL: unknown
+ * type; -EOPNOTSUPP: the model does not allow the type. */
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
                           const char *kv_type, struct kv_layout *ret_layout,
                           struct inf_err *reterr);
 /* Like setup_layout_of_graph(), for the graph that model_build() makes. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);
+/* Returns the memory of a text of @n_tokens tokens, in bytes; see struct inf_kv_size. */
+uint64_t setup_text_bytes(const struct kv_layout *layout, uint64_t n_tokens);
+/* Returns the first FULL group of the state (graph/state.h), or group 0 if there is none. */
+uint32_t setup_main_group(const struct kv_layout *layout);
 /* Returns 0 if the device supports keys and values in @layout, else -EOPNOTSUPP. */
 int setup_kv_check(struct backend *backend, const struct kv_layout *layout, struct inf_err *reterr);
 /* Returns the default size of a KV cache in bytes. On a device without memory of its own, the size
@@ -109,6 +115,18 @@ void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct
  * requests do not fit. */
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
+/* Returns whether such a pool holds a sequence of n_ctx tokens without more bytes than @p requests,
+ * or than @room. @backend: also whether it holds the blocks; NULL: it holds any number. */
+bool setup_kv_fits(const struct inf_engine_params *p, const struct kv_layout *layout,
+                   struct backend *backend, uint64_t room, const struct setup *setup);
+/* serve.c: returns in *ret_setup what the parameters of an engine require. -EINVAL: a number is out
+ * of range. */
+int setup_of_engine(const struct inf_engine_params *p, struct setup *ret_setup,
+                    struct inf_err *reterr);
+/* kv-choice.c: finds the number format that "auto" means for an engine on @backend whose KV cache
+ * has at most @room bytes by default. *ret_type: static. -EINVAL, -ENOMEM. */
+int kv_choice_of_engine(const struct inf_engine_params *p, struct backend *backend, uint64_t room,
+                        const struct setup *setup, const char **ret_type, struct inf_err *reterr);
 int setup_backend(const struct setup *setup, struct backend **ret_backend, struct inf_err *reterr);
 /* fit.c: opens a device as setup_backend() does, for a model. -EOPNOTSUPP: the device cannot
  * compute the model. If @setup allows it, returns the CPU instead of this error. */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <infer/kv.h>
+
 #include "api/draft-model.h"
 #include "api/handle.h"
 #include "core/err.h"
@@ -32,8 +34,8 @@
 #define PROMPT_LOGITS_MIN   16u
 #define PROMPT_LOGITS_BYTES (64u << 20)
 
-static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup,
-                      struct inf_err *reterr)
+int setup_of_engine(const struct inf_engine_params *p, struct setup *ret_setup,
+                    struct inf_err *reterr)
 {
     const struct inf_model_info *info = &p->model->info;
     const uint32_t trained = info->n_ctx_train > 0 ? info->n_ctx_train : DEFAULT_CTX;
@@ -65,19 +67,17 @@ static int make_setup(const struct inf_engine_params *p, struct setup *ret_setup
     return 0;
 }
 
-/* Returns the first FULL group of the state (graph/state.h), or group 0 if there is none. */
-static uint32_t main_group(const struct kv_layout *layout)
+static bool kv_type_is_auto(const char *kv_type)
 {
-    for (uint32_t g = 0; g < layout->n_groups; g++)
-        if (layout->groups[g].rule == STATE_FULL)
-            return g;
-    return 0;
+    return !kv_type || strcmp(kv_type, "auto") == 0;
 }
 
 /* Opens the device with its KV pool and its plan, the compiled graph. *ret_draft_room: bytes that
- * remain for the keys and values of the draft model. */
+ * remain for the keys and values of the draft model. *ret_automatic: the number format that "auto"
+ * means. */
 static int open_runner(const struct inf_engine_params *params, struct setup *setup,
-                       struct runner **ret_runner, uint64_t *ret_draft_room, struct inf_err *reterr)
+                       struct runner **ret_runner, uint64_t *ret_draft_room,
+                       const char **ret_automatic, struct inf_err *reterr)
 {
     const double share = draft_model_share(params);
     struct inf_engine_params own = *params, *p = &own;
@@ -96,13 +96,30 @@ static int open_runner(const struct inf_engine_params *params, struct setup *set
     *ret_draft_room = (uint64_t)((double)room * share);
     room -= *ret_draft_room;
     own.kv_bytes -= (uint64_t)((double)own.kv_bytes * share);
+    r = kv_choice_of_engine(p, backend, room, setup, ret_automatic, reterr);
+    if (r == 0 && kv_type_is_auto(p->kv_type)) {
+        setup->kv_type = *ret_automatic;
+        r = setup_kv_layout(p->model, setup->kv_type, &layout, reterr);
+    }
+    if (r < 0)
+        return r;
     setup_other_blocks(p, room, setup, &layout);
     r = setup_kv_size(p, &layout, room,
-                      backend->ops->kv_max_blocks(backend, &layout, main_group(&layout)), setup,
-                      reterr);
+                      backend->ops->kv_max_blocks(backend, &layout, setup_main_group(&layout)),
+                      setup, reterr);
     if (r < 0)
         return r;
     return setup_runner_on(&backend, p->model, setup, ret_runner, reterr);
+}
+
+/* Writes the name of the number formats of @layout. @both: keys and values, even if they are
+ * equal. */
+static void put_numbers(const struct kv_layout *layout, bool both, char *out, size_t size)
+{
+    const bool one = layout->k == layout->v && !both;
+
+    snprintf(out, size, "%s%s%s%s", codec_info(layout->k)->name, one ? "" : ":",
+             one ? "" : codec_info(layout->v)->name, layout->recent ? "+recent" : "");
 }
 
 /* Computes the origin of the names of KV blocks: a name that depends on the model, the device, the
@@ -111,7 +128,6 @@ static void name_origin(const struct inf_model *model, const struct runner *runn
                         struct kv_name *ret_origin)
 {
     const struct backend *b = runner->backend;
-    const struct kv_layout *layout = kv_pool_layout(runner->pool);
     char numbers[32];
     struct kv_origin origin = {
         .numbers = numbers,
@@ -120,8 +136,7 @@ static void name_origin(const struct inf_model *model, const struct runner *runn
         .block_tokens = kv_pool_block_tokens(runner->pool),
     };
 
-    snprintf(numbers, sizeof(numbers), "%s:%s%s", codec_info(layout->k)->name,
-             codec_info(layout->v)->name, layout->recent ? "+recent" : "");
+    put_numbers(kv_pool_layout(runner->pool), true, numbers, sizeof(numbers));
     format_identity(model->format, origin.model.bytes);
     kv_name_origin(&origin, ret_origin);
 }
@@ -160,6 +175,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     _cleanup_(inf_engine_freep) struct inf_engine *engine = NULL;
     struct sched_limits limits;
     struct setup setup;
+    const char *automatic;
     uint64_t draft_room;
     int r;
 
@@ -167,7 +183,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
         return err_set(reterr, EINVAL, "no model was given");
     if (!params->model->model)
         return model_refuse_text(params->model, reterr);
-    r = make_setup(params, &setup, reterr);
+    r = setup_of_engine(params, &setup, reterr);
     if (r < 0)
         return r;
     r = draft_model_is_used(params)
@@ -175,7 +191,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
             : 0;
     if (r < 0)
         return r;
-    r = open_runner(params, &setup, &runner, &draft_room, reterr);
+    r = open_runner(params, &setup, &runner, &draft_room, &automatic, reterr);
     if (r < 0)
         return r;
     limits = (struct sched_limits){
@@ -194,6 +210,8 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     engine = NEW(struct inf_engine, 1);
     if (!engine)
         return err_set(reterr, ENOMEM, "out of memory");
+    engine->kv_automatic = automatic;
+    put_numbers(kv_pool_layout(runner->pool), false, engine->kv_name, sizeof(engine->kv_name));
     r = sched_new(&runner, params->model->tok, &limits, &engine->sched);
     if (r < 0)
         return err_set(reterr, -r, "the scheduler could not be created: %s", strerror(-r));
@@ -447,13 +465,19 @@ int inf_engine_kv_type(const struct inf_engine *engine, const char *kv_type, str
     struct kv_layout wanted;
     int r;
 
-    r = setup_kv_layout(engine->model, kv_type, &wanted, reterr);
+    r = setup_kv_layout(engine->model, kv_type_is_auto(kv_type) ? engine->kv_automatic : kv_type,
+                        &wanted, reterr);
     if (r < 0)
         return r;
     if (wanted.k == layout->k && wanted.v == layout->v && wanted.recent == layout->recent)
         return 0;
     r = setup_kv_check(runner->backend, &wanted, reterr);
     return r < 0 ? r : 1;
+}
+
+const char *inf_engine_kv_name(const struct inf_engine *engine)
+{
+    return engine->kv_name;
 }
 
 uint32_t inf_engine_n_ctx(const struct inf_engine *engine)

@@ -117,10 +117,26 @@ static uint64_t window_blocks(const struct kv_layout *layout, uint32_t i_group)
     return DIV_UP((uint64_t)MAX(layout->groups[i_group].window, 1) - 1, layout->block_tokens) + 1;
 }
 
+static struct inf_kv_size size_of_layout(const struct kv_layout *layout)
+{
+    struct inf_kv_size size = {0};
+
+    for (uint32_t g = 0; g < layout->n_groups; g++) {
+        const uint64_t block = kv_layout_block_bytes(layout, g);
+
+        if (layout->groups[g].rule == STATE_RECURRENT)
+            size.recurrent += block;
+        else if (layout->groups[g].rule == STATE_FULL)
+            size.per_token += block / layout->block_tokens;
+        else
+            size.windows += block * window_blocks(layout, g);
+    }
+    return size;
+}
+
 int inf_model_kv_size(const struct inf_model *model, const char *kv_type,
                       struct inf_kv_size *ret_size, struct inf_err *reterr)
 {
-    struct inf_kv_size size = {0};
     struct kv_layout layout;
     int r = model->model ? 0 : model_refuse_text(model, reterr);
 
@@ -128,17 +144,22 @@ int inf_model_kv_size(const struct inf_model *model, const char *kv_type,
         r = setup_kv_layout(model, kv_type, &layout, reterr);
     if (r < 0)
         return r;
-    for (uint32_t g = 0; g < layout.n_groups; g++) {
-        const uint64_t block = kv_layout_block_bytes(&layout, g);
+    *ret_size = size_of_layout(&layout);
+    return 0;
+}
 
-        if (layout.groups[g].rule == STATE_RECURRENT)
-            size.recurrent += block;
-        else if (layout.groups[g].rule == STATE_FULL)
-            size.per_token += block / layout.block_tokens;
-        else
-            size.windows += block * window_blocks(&layout, g);
-    }
-    *ret_size = size;
+uint64_t setup_text_bytes(const struct kv_layout *layout, uint64_t n_tokens)
+{
+    const struct inf_kv_size size = size_of_layout(layout);
+
+    return size.per_token * n_tokens + size.windows + size.recurrent;
+}
+
+uint32_t setup_main_group(const struct kv_layout *layout)
+{
+    for (uint32_t g = 0; g < layout->n_groups; g++)
+        if (layout->groups[g].rule == STATE_FULL)
+            return g;
     return 0;
 }
 
@@ -231,6 +252,23 @@ static uint64_t full_bytes(const struct kv_layout *layout, uint64_t *ret_others)
     }
     *ret_others = others;
     return full;
+}
+
+bool setup_kv_fits(const struct inf_engine_params *p, const struct kv_layout *layout,
+                   struct backend *backend, uint64_t room, const struct setup *setup)
+{
+    const uint64_t per_seq = DIV_UP((uint64_t)setup->n_ctx, layout->block_tokens);
+    struct setup own = *setup;
+    struct kv_layout sized = *layout;
+    uint64_t block, others;
+
+    setup_other_blocks(p, room, &own, &sized);
+    block = full_bytes(&sized, &others);
+    if (block == 0)
+        return pool_bytes(p, room) >= others;
+    return pool_bytes(p, room) > others && (pool_bytes(p, room) - others) / block >= per_seq &&
+           (!backend ||
+            backend->ops->kv_max_blocks(backend, &sized, setup_main_group(&sized)) >= per_seq);
 }
 
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,

@@ -10,6 +10,9 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+
+#include <infer/kv.h>
 
 #include "chat/chat-resident.h"
 #include "chat/chat.h"
@@ -77,7 +80,7 @@ static uint64_t wanted_context(const struct resident *resident)
 /* Returns the bytes of the smallest KV cache with which the model is loaded. */
 static uint64_t least_kv(const struct resident *resident)
 {
-    const struct inf_kv_size *kv = &chat_resident_of(resident)->kv;
+    const struct inf_kv_size *kv = &chat_resident_of(resident)->kv_small;
     const uint64_t n = wanted_context(resident);
     const bool given = chat_resident_context(resident) > 0;
 
@@ -128,16 +131,47 @@ static uint64_t weights_bytes(const struct resident *resident, bool all)
 
 /* Adds what the keys and values of the draft model take. If they cannot have the number format of
  * the model's, they have the usual one. */
-static void add_draft(struct chat_resident *own, const char *kv_type)
+static void add_draft(const struct chat_resident *own, const char *kv_type, struct inf_kv_size *sum)
 {
     struct inf_kv_size size;
 
     if (!own->draft || (inf_model_kv_size(own->draft, kv_type, &size, NULL) < 0 &&
                         inf_model_kv_size(own->draft, NULL, &size, NULL) < 0))
         return;
-    own->kv.per_token += size.per_token;
-    own->kv.windows += size.windows;
-    own->kv.recurrent += size.recurrent;
+    sum->per_token += size.per_token;
+    sum->windows += size.windows;
+    sum->recurrent += size.recurrent;
+}
+
+/* Computes the memory of a conversation in the number format @kv_type. */
+static int measure_kv(const struct resident *resident, const char *kv_type,
+                      struct inf_kv_size *ret_size, struct inf_err *reterr)
+{
+    const int r = inf_model_kv_size(resident->model, kv_type, ret_size, reterr);
+
+    if (r == 0)
+        add_draft(chat_resident_of(resident), kv_type, ret_size);
+    return r;
+}
+
+/* Returns whether the CPU computes the model. Not every GPU has every number format. */
+static bool is_on_cpu(const struct resident *resident)
+{
+    const struct chat *chat = resident->pool->data;
+
+    return inf_device_info(chat->device.device)->kind == INF_DEVICE_CPU;
+}
+
+/* Like measure_kv(), for the format that "auto" means if there is almost no memory. */
+static int measure_smallest(const struct resident *resident, struct inf_kv_size *ret_size,
+                            struct inf_err *reterr)
+{
+    const struct inf_engine_params least = {
+        .model = resident->model, .n_ctx = (uint32_t)wanted_context(resident), .kv_bytes = 1};
+    const char *kv_type;
+    const int r = inf_model_kv_auto(&least, &kv_type, reterr);
+
+    return r < 0 ? r : measure_kv(resident, kv_type, ret_size, reterr);
 }
 
 int chat_resident_measure(struct resident *resident, struct inf_err *reterr)
@@ -148,13 +182,15 @@ int chat_resident_measure(struct resident *resident, struct inf_err *reterr)
     const uint64_t device = resident->pool->device_budget;
     uint64_t least;
     const char *kv_type = own->kv_type ? own->kv_type : chat_resident_kv_type(resident);
-    int r = inf_model_kv_size(resident->model, kv_type, &own->kv, reterr);
+    int r = measure_kv(resident, kv_type, &own->kv, reterr);
 
+    own->kv_small = own->kv;
+    if (r == 0 && strcmp(kv_type, "auto") == 0 && is_on_cpu(resident))
+        r = measure_smallest(resident, &own->kv_small, reterr);
     if (r < 0) {
         own->kv_wrong = r == -EOPNOTSUPP && own->kv_type;
         return r;
     }
-    add_draft(own, kv_type);
     own->kv_want =
         config->chat.kv_memory ? MIN(config->chat.kv_memory, MEMORY_MAX) : best_kv(resident);
     least = weights_bytes(resident, false) +
@@ -207,7 +243,7 @@ static void advise_models(const struct resident *resident, uint64_t room, char *
 
 void chat_resident_advise(const struct resident *resident, uint64_t room, char *text, size_t size)
 {
-    const struct inf_kv_size *kv = &chat_resident_of(resident)->kv;
+    const struct inf_kv_size *kv = &chat_resident_of(resident)->kv_small;
     const uint64_t others =
         weights_bytes(resident, false) + times(kv->windows, 2) + times(kv->recurrent, 2);
     const uint64_t n = room > others && kv->per_token ? (room - others) / kv->per_token : 0;

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <infer/kv.h>
+
 #include "chat/chat.h"
 #include "chat/generation.h"
 #include "common/config/config.h"
@@ -198,9 +200,10 @@ static void resident_loaded(const struct resident *resident)
     const uint32_t n_threads = inf_engine_n_threads(engine);
 
     log_event(LOG_ID_MODEL_LOADED, LOG_INFO, resident->name,
-              "loaded %s on %s: %s, context %u, %u thread%s, %s", resident->name,
-              inf_engine_device(engine), inf_model_info(resident->model)->dtype_text,
-              inf_engine_n_ctx(engine), n_threads, n_threads == 1 ? "" : "s",
+              "loaded %s on %s: %s, context %u, keys and values in %s, %u thread%s, %s",
+              resident->name, inf_engine_device(engine),
+              inf_model_info(resident->model)->dtype_text, inf_engine_n_ctx(engine),
+              inf_engine_kv_name(engine), n_threads, n_threads == 1 ? "" : "s",
               inf_engine_isa(engine));
     resident_tell_draft(resident);
 }

@@ -24,7 +24,9 @@ struct chat_resident {
                                         is none */
     struct inf_engine *engine;
     struct grammar_cache grammars;
-    struct inf_kv_size kv;        /* memory of the keys and values of a conversation */
+    /* Memory of the keys and values of a conversation, if memory is not short, and if it is: in the
+     * smallest number format that "auto" takes. They differ only with "auto". */
+    struct inf_kv_size kv, kv_small;
     uint64_t kv_want;             /* bytes that the KV cache takes if memory is not short */
     bool kv_wrong;                /* the model cannot use the requested type of the KV cache */
     struct inf_sampling sampling; /* sampling parameters that the model's files recommend */

@@ -104,6 +104,8 @@ static int put_loaded(const struct model_host *host, struct str *out, const stru
     res = res < 0 ? res : ollama_put_details(out, info->format, info);
     res = res < 0 ? res : str_putc(out, ',');
     res = res < 0 ? res : put_expiry(host, r, out);
+    if (loaded.kv_type && res >= 0)
+        res = str_printf(out, ",\"kv_type\":\"%s\"", loaded.kv_type);
     return res < 0 ? res
                    : str_printf(out,
                                 ",\"size_vram\":%llu,\"context_length\":%u,\"requests\":%u,"

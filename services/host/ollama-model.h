@@ -24,6 +24,7 @@ int ollama_put_details(struct str *out, const char *format, const struct inf_mod
 struct ollama_loaded {
     uint32_t n_ctx;
     bool on_gpu;
+    const char *kv_type; /* the number format of keys and values; NULL: the model has none */
 };
 
 /* Answers GET /api/ps with the loaded models of the service. The gateway joins the answers of

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the number types of the KV cache, which the configuration or a request sets."""
 import concurrent.futures
+import json
 import shutil
+import urllib.request
 
 import pytest
 
@@ -91,6 +93,22 @@ def test_types_are_kept_apart(guide):
     metrics = complete.suite.chat_metrics()
     assert 'sconce_chat_threads{model_name="guide"}' in metrics
     assert 'sconce_chat_threads{model_name="guide",kv_type="q8_0"}' in metrics
+
+
+def in_use(complete):
+    with urllib.request.urlopen(complete.suite.url + "/api/ps") as answer:
+        return json.load(answer)["models"][0]["kv_type"]
+
+
+def test_auto_means_the_most_precise_type_that_fits(guide):
+    wide, narrow, named = guide(), guide("  kv_memory: 1MiB\n"), guide("  kv_type: q8_0\n")
+    assert wide(WORDS)[0] and in_use(wide) == "f16"
+    assert "keys and values in f16" in open(wide.suite.log_path).read()
+    # 1,024 tokens take 1.5 MiB in f16 and 0.8 MiB in q8_0.
+    assert narrow(WORDS) == named(WORDS) and in_use(narrow) == in_use(named) == "q8_0"
+    # The same type by name needs no other engine.
+    assert narrow(WORDS, "q8_0")[1] >= BLOCK and narrow(WORDS, "auto")[1] >= BLOCK
+    assert loads(narrow) == 1
 
 
 def test_names_of_one_meaning_share_an_engine(guide):

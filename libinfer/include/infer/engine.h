@@ -57,7 +57,9 @@ struct inf_engine_params {
                                   if the head size is a multiple of 32, "q8_0" and "q4_0", or,
                                   if it is a multiple of 128, "q3_0"; "q8_0:q4_0" gives one format
                                   for keys and one for values; "+recent" may follow q4_0 and q3_0;
-                                  NULL or "auto": "f16", or "f32" for models in F32 */
+                                  NULL or "auto": the most precise format with which a text of n_ctx
+                                  tokens fits into the KV cache, as infer/kv.h describes; usually
+                                  "f16", or "f32" for models in F32 */
     uint64_t kv_bytes; /* size of the KV cache in bytes; 0: enough for 4 sequences of n_ctx tokens,
                           up to a limit. The limit is a quarter of the machine's memory. On a GPU
                           with its own memory, the limit is a quarter of that memory, or all memory
@@ -278,14 +280,6 @@ INF_PUBLIC int inf_engine_wait_event(struct inf_engine *engine, int timeout_msec
                                      struct inf_event *ret_event);
 
 INF_PUBLIC void inf_engine_stats(struct inf_engine *engine, struct inf_engine_stats *ret_stats);
-/*
- * Tells whether the engine stores keys and values in the format @kv_type (see the parameters).
- * Returns 0 if it does; 1 if it does not, but another engine for this model and device could;
- * -EINVAL: unknown format; -EOPNOTSUPP with the reason: the model's heads or the device do not
- * allow the format. Any thread may call this function.
- */
-INF_PUBLIC int inf_engine_kv_type(const struct inf_engine *engine, const char *kv_type,
-                                  struct inf_err *reterr);
 /* Return the values in use: those of the parameters, or their defaults. */
 INF_PUBLIC uint32_t inf_engine_n_ctx(const struct inf_engine *engine);
 INF_PUBLIC uint32_t inf_engine_n_threads(const struct inf_engine *engine);

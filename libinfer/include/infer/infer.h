@@ -13,6 +13,7 @@
 #include <infer/engine.h>
 #include <infer/grammar.h>
 #include <infer/histogram.h>
+#include <infer/kv.h>
 #include <infer/model.h>
 #include <infer/sampling.h>
 #include <infer/tier.h>

@@ -3,6 +3,8 @@
  * loaded ones. */
 #include <string.h>
 
+#include <infer/kv.h>
+
 #include "chat/chat-resident.h"
 #include "chat/chat.h"
 #include "common/http/api-error.h"
@@ -63,7 +65,8 @@ static struct ollama_loaded describe_loaded(const struct resident *resident)
     struct inf_engine *engine = chat_resident_of(resident)->engine;
 
     return (struct ollama_loaded){inf_engine_n_ctx(engine),
-                                  strcmp(inf_engine_device(engine), "cpu") != 0};
+                                  strcmp(inf_engine_device(engine), "cpu") != 0,
+                                  inf_engine_kv_name(engine)};
 }
 
 void ollama_ps(struct model_host *host, struct http_request *request)

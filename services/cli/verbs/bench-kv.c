@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include <infer/bench.h>
+#include <infer/kv.h>
 #include <infer/tokenizer.h>
 
 #include "cli/verbs/bench-draft.h"
@@ -41,9 +42,6 @@
 #define SPEED_NOISE   0.02
 
 #define NEEDLE_BEGIN " The secret number of the lighthouse is"
-
-static const char all_types[] = "f16,f32,bf16,q8_0,fp8,q8_0:q4_0,q4_0,q4_0:q3_0,q3_0,q4_0+recent,"
-                                "q4_0:q3_0+recent,q3_0+recent";
 
 /* What one round measured, in tokens per second. */
 struct speeds {
@@ -105,12 +103,28 @@ static int table_add(struct table *t, const char *type, size_t len)
     return row->rounds ? CLI_OK : cli_error("bench", "out of memory");
 }
 
+/* Adds all formats. */
+static int table_add_known(struct table *t)
+{
+    struct inf_kv_type types[INF_MAX_KV_TYPES];
+    struct inf_err err;
+    int r = CLI_OK;
+    size_t n;
+
+    if (inf_model_kv_types(t->params->model, t->n_ctx, types, &n, &err) < 0)
+        return cli_error("bench", "%s", err.text);
+    for (size_t i = 0; r == CLI_OK && i < n; i++)
+        r = table_add(t, types[i].name, strlen(types[i].name));
+    return r;
+}
+
 static int table_add_all(struct table *t)
 {
-    const char *list = t->params->types ? t->params->types : all_types;
     int r = table_add(t, "f16", 3);
 
-    for (const char *at = list; r == CLI_OK; at++) {
+    if (r == CLI_OK && !t->params->types)
+        return table_add_known(t);
+    for (const char *at = t->params->types; r == CLI_OK; at++) {
         const size_t len = strcspn(at, ",");
 
         r = table_add(t, at, len);

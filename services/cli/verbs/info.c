@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <infer/chat.h>
+#include <infer/kv.h>
 #include <infer/tokenizer.h>
 
 #include "cli/cli.h"
@@ -25,6 +26,8 @@ static const char help[] =
     "  --kv-type TYPE       number format of keys and values: f32, f16, bf16, q8_0,\n"
     "                       q4_0, q3_0, fp8, K:V or K:V+recent (default: f16, or f32 for models\n"
     "                       in F32)\n"
+    "  --kv-types           compare the number formats of keys and values, for the\n"
+    "                       text of -c (default: 32768 tokens)\n"
     "  --json               print a JSON object\n"
     "  --meta               also print all metadata of the file\n"
     "  --template           print only the chat template\n" CLI_MODELS_HELP;
@@ -80,6 +83,7 @@ static void print_sampling(const struct info_sampling *s)
 struct info_text {
     uint64_t n_tokens;   /* the length of the text; 0: texts of the lengths in usual_tokens */
     const char *kv_type; /* NULL: the default */
+    bool all_types;      /* also show all number formats of keys and values */
 };
 
 static const uint64_t usual_tokens[] = {32768, 131072};
@@ -154,6 +158,79 @@ static void print_memory(struct inf_model *model, const struct info_text *text)
     putchar('\n');
 }
 
+/* The number formats of keys and values for one text. */
+struct info_kv {
+    struct inf_kv_type types[INF_MAX_KV_TYPES];
+    size_t n;
+    uint64_t n_tokens;
+    const char *automatic; /* the format that "auto" means for this text on the CPU; NULL: the text
+                              is too long for an engine */
+};
+
+/* Computes what the formats cost. Returns false if the model does not generate text. */
+static bool info_kv_types(struct inf_model *model, const struct info_text *text,
+                          struct info_kv *ret)
+{
+    struct inf_engine_params params = {.model = model};
+    struct inf_err err;
+
+    ret->n_tokens = text->n_tokens > 0 ? text->n_tokens : usual_tokens[0];
+    params.n_ctx = (uint32_t)ret->n_tokens;
+    if (inf_model_suits(model, INF_USE_GENERATE, &err) < 0 ||
+        inf_model_kv_types(model, ret->n_tokens, ret->types, &ret->n, &err) < 0)
+        return false;
+    ret->automatic = NULL;
+    if (inf_model_kv_auto(&params, &ret->automatic, &err) < 0)
+        ret->automatic = NULL;
+    return true;
+}
+
+static json_t *kv_types_json(const struct info_kv *kv)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < kv->n; i++) {
+        const struct inf_kv_type *t = &kv->types[i];
+
+        json_array_append_new(
+            rows, json_pack("{s:s, s:b, s:I, s:f, s:f, s:f, s:b, s:s?}", "type", t->name,
+                            "possible", t->bytes > 0, "bytes", (json_int_t)t->bytes, "divergence",
+                            t->divergence, "decode", t->decode, "prefill", t->prefill, "automatic",
+                            (int)t->automatic, "dominated_by", t->better));
+    }
+    return json_pack("{s:I, s:s?, s:o}", "tokens", (json_int_t)kv->n_tokens, "auto", kv->automatic,
+                     "types", rows);
+}
+
+static void print_kv_types(struct inf_model *model, const struct info_text *text)
+{
+    struct info_kv kv;
+
+    if (!info_kv_types(model, text, &kv))
+        return;
+    printf("kv types        for %" PRIu64 " tokens; auto means %s here\n", kv.n_tokens,
+           kv.automatic ? kv.automatic : "no format: the text is too long");
+    if (!text->all_types)
+        return;
+    printf(INFO_INDENT "%-18s %10s %10s %8s %8s\n", "type", "memory", "divergence", "decode",
+           "prefill");
+    for (size_t i = 0; i < kv.n; i++) {
+        const struct inf_kv_type *t = &kv.types[i];
+
+        if (t->bytes == 0) {
+            printf(INFO_INDENT "%-18s not possible with this model\n", t->name);
+            continue;
+        }
+        printf(INFO_INDENT "%-18s %10s %10.6f %6.2f × %6.2f ×", t->name, cli_size(t->bytes),
+               t->divergence, t->decode, t->prefill);
+        if (t->better)
+            printf("  dominated by %s", t->better);
+        else if (!t->automatic)
+            printf("  only by name");
+        putchar('\n');
+    }
+}
+
 static json_t *types_json(const struct inf_model *model)
 {
     struct inf_type_count types[INF_MAX_TYPES];
@@ -195,6 +272,7 @@ static int print_json(struct inf_model *model, const struct info_text *text,
         (int)i->n_ctx_train, "sliding_window", (int)i->sliding_window, "tied_head",
         (int)i->tied_head, "chat_template", inf_model_chat_template(model) != NULL);
     struct inf_kv_size size;
+    struct info_kv kv;
     const char *key, *value;
     int r;
 
@@ -206,6 +284,8 @@ static int print_json(struct inf_model *model, const struct info_text *text,
     json_object_set_new(j, "types", types_json(model));
     if (text_memory(model, text, &size))
         json_object_set_new(j, "memory", memory_json(model, text, &size));
+    if (info_kv_types(model, text, &kv))
+        json_object_set_new(j, "kv_types", kv_types_json(&kv));
     if (meta) {
         json_t *all = json_object();
 
@@ -245,6 +325,7 @@ static void print_text(struct inf_model *model, const struct info_text *text,
     if (i->n_ctx_train && i->sliding_window)
         printf(", sliding window %" PRIu32 "\n", i->sliding_window);
     print_memory(model, text);
+    print_kv_types(model, text);
     if (tok)
         printf("tokenizer       %s, %" PRIu32 " tokens\n", inf_tokenizer_kind(tok),
                inf_tokenizer_n_vocab(tok));
@@ -314,6 +395,7 @@ static int info_parse(int argc, char **argv, struct info *info, struct cli_model
         {"devices", no_argument, NULL, 'd'},
         {"context", required_argument, NULL, 'c'},
         {"kv-type", required_argument, NULL, 'K'},
+        {"kv-types", no_argument, NULL, 'k'},
         {"json", no_argument, NULL, 'j'},
         {"meta", no_argument, NULL, 'm'},
         {"template", no_argument, NULL, 't'},
@@ -334,6 +416,8 @@ static int info_parse(int argc, char **argv, struct info *info, struct cli_model
                              INFO_MAX_TOKENS, optarg);
         else if (c == 'K')
             info->text.kv_type = optarg;
+        else if (c == 'k')
+            info->text.all_types = true;
         else if (c == 'j')
             info->json = true;
         else if (c == 'm')
@@ -346,7 +430,7 @@ static int info_parse(int argc, char **argv, struct info *info, struct cli_model
             return cli_usage("info", "wrong option");
     }
     if (info->devices && (optind < argc || info->meta || info->template || info->text.n_tokens ||
-                          info->text.kv_type))
+                          info->text.kv_type || info->text.all_types))
         return cli_usage("info", "--devices can only be combined with --json");
     if (info->json && info->template)
         return cli_usage("info", "--json and --template cannot be combined");

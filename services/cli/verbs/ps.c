@@ -150,12 +150,13 @@ static void print_model(const json_t *model, int width)
     const char *name = json_string_value(json_object_get(model, "name"));
     const int64_t size = model_number(model, "size"), gpu = model_number(model, "size_vram");
     const char *device = gpu <= 0 ? "cpu" : gpu >= size ? "gpu" : "gpu+cpu";
+    const char *kv_type = json_string_value(json_object_get(model, "kv_type"));
     char until[32];
 
     printf(
-        "%-*s  %10s  %-7s  %7lld  %8lld  %s\n", width, name ? name : "?",
+        "%-*s  %10s  %-7s  %7lld  %-17s  %8lld  %s\n", width, name ? name : "?",
         cli_size((uint64_t)MAX(size, 0)), device, (long long)model_number(model, "context_length"),
-        (long long)model_number(model, "requests"),
+        kv_type ? kv_type : "-", (long long)model_number(model, "requests"),
         until_text(json_string_value(json_object_get(model, "expires_at")), until, sizeof(until)));
 }
 
@@ -173,8 +174,8 @@ static void print_models(const json_t *models)
         fputs("No model is in memory.\n", stderr);
         return;
     }
-    printf("%-*s  %10s  %-7s  %7s  %8s  %s\n", width, "NAME", "MEMORY", "DEVICE", "CONTEXT",
-           "REQUESTS", "UNTIL");
+    printf("%-*s  %10s  %-7s  %7s  %-17s  %8s  %s\n", width, "NAME", "MEMORY", "DEVICE", "CONTEXT",
+           "KV TYPE", "REQUESTS", "UNTIL");
     json_array_foreach(models, i, model)
     {
         print_model(model, width);

@@ -476,7 +476,7 @@ TEST(engines_refuse_impossible_parameters)
     ASSERT_ERROR(inf_engine_new(&(struct inf_engine_params){0}, &engine, &err), EINVAL);
     /* If there is too little memory for the model's context, the context becomes shorter, unless
      * the caller requested a length. */
-    p = (struct inf_engine_params){.model = model, .kv_bytes = 200000};
+    p = (struct inf_engine_params){.model = model, .kv_bytes = 200000, .kv_type = "f32"};
     ASSERT_OK_ERR(inf_engine_new(&p, &engine, &err), err);
     assert_in_range(inf_engine_n_ctx(engine), 64, 192);
     inf_engine_free(engine);

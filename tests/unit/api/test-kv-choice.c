@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests which number format of keys and values "auto" means: the most precise one with which a text
+ * fits, and never one that is dominated or loses much. The formats of engines decide which blocks
+ * of a tier they read.
+ */
+#include <errno.h>
+
+#include "lib/test.h"
+
+#include <infer/infer.h>
+
+#include "../sched/fake_tier.h"
+#include "api/handle.h"
+#include "core/macros.h"
+#include "core/rng.h"
+
+#define GUIDE    "../../packaging/guide/sconce-guide.gguf" /* beside tests/golden; heads of 32 */
+#define STORIES  "models/stories260K/stories260K.gguf"     /* F32, heads of 8 */
+#define N_CTX    1024u
+#define BLOCK    64u
+#define N_PROMPT 200u
+#define N_TOKENS 40u
+
+static struct inf_model *open_model(const char *path)
+{
+    const struct inf_model_params params = {.path = path};
+    struct inf_model *model;
+    struct inf_err err;
+
+    if (!path)
+        skip();
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    return model;
+}
+
+static const char *auto_of(struct inf_model *model, uint64_t kv_bytes)
+{
+    const struct inf_engine_params params = {
+        .model = model, .n_ctx = N_CTX, .max_seqs = 1, .kv_bytes = kv_bytes};
+    const char *type;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_model_kv_auto(&params, &type, &err), err);
+    return type;
+}
+
+static size_t types_of(struct inf_model *model, uint64_t n_ctx, struct inf_kv_type *types)
+{
+    struct inf_err err;
+    size_t n;
+
+    ASSERT_OK_ERR(inf_model_kv_types(model, n_ctx, types, &n, &err), err);
+    return n;
+}
+
+TEST(the_most_precise_format_that_fits_is_taken)
+{
+    struct inf_model *model = open_model(test_golden(GUIDE));
+    struct inf_kv_type types[INF_MAX_KV_TYPES], *last = NULL;
+    const size_t n = types_of(model, N_CTX, types);
+    double precision = -1;
+
+    ASSERT_STREQ(auto_of(model, 0), "f16");
+    for (size_t i = 0; i < n; i++) {
+        assert_true(types[i].divergence >= precision);
+        precision = types[i].divergence;
+        if (!types[i].automatic)
+            continue;
+        assert_null(types[i].better);
+        /* Layers of this model have no windows, so formats without copies of the newest tokens need
+         * just the bytes of the text. */
+        if (!strchr(types[i].name, '+')) {
+            ASSERT_STREQ(auto_of(model, types[i].bytes), types[i].name);
+            assert_true(strcmp(auto_of(model, types[i].bytes - 1), types[i].name) != 0 ||
+                        !types[i + 1].automatic);
+        }
+        if (!last || types[i].bytes < last->bytes)
+            last = &types[i];
+    }
+    assert_non_null(last);
+    ASSERT_STREQ(auto_of(model, 1), last->name);
+    inf_model_unref(model);
+}
+
+TEST(dominated_and_coarse_formats_are_never_taken)
+{
+    struct inf_model *model = open_model(test_golden(GUIDE));
+    struct inf_kv_type types[INF_MAX_KV_TYPES];
+
+    for (uint64_t n_ctx = 256; n_ctx <= 131072; n_ctx *= 8) {
+        const size_t n = types_of(model, n_ctx, types);
+
+        for (size_t i = 0; i < n; i++) {
+            const struct inf_kv_type *t = &types[i], *by = NULL;
+
+            for (size_t k = 0; t->better && k < n; k++)
+                by = strcmp(types[k].name, t->better) == 0 ? &types[k] : by;
+            assert_true(!t->better || (by && by->bytes <= t->bytes && by->bytes > 0 &&
+                                       by->divergence <= t->divergence));
+            if (strcmp(t->name, "bf16") == 0)
+                ASSERT_STREQ(t->better, "f16");
+            if (t->better || t->divergence > 0.01)
+                assert_false(t->automatic);
+            /* A long text has so few copies of the newest tokens that mixed formats without them
+             * are dominated; a short text has as many copies as tokens. */
+            if (strcmp(t->name, "q8_0:q4_0") == 0)
+                assert_int_equal(t->automatic, n_ctx < 2048);
+        }
+    }
+    inf_model_unref(model);
+}
+
+TEST(a_model_has_only_the_formats_of_its_heads)
+{
+    struct inf_model *model = open_model(test_data(STORIES));
+    struct inf_kv_type types[INF_MAX_KV_TYPES];
+    const size_t n = types_of(model, N_CTX, types);
+
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(types[i].bytes > 0, types[i].name[0] != 'q');
+    /* Weights in F32 have keys and values in F32. */
+    ASSERT_STREQ(auto_of(model, 0), "f32");
+    ASSERT_STREQ(auto_of(model, types[0].bytes - 1), "f16");
+    ASSERT_STREQ(auto_of(model, 1), "fp8");
+    inf_model_unref(model);
+}
+
+/* What an engine made of a prompt. */
+struct answer {
+    char kv_name[32];
+    uint32_t n, n_cached;
+    int32_t tokens[N_TOKENS];
+};
+
+static void run(struct inf_model *model, const char *kv_type, uint64_t kv_bytes,
+                struct fake_tier *tier, struct answer *a)
+{
+    const struct inf_engine_params params = {.model = model,
+                                             .device = "cpu",
+                                             .n_threads = 1,
+                                             .n_ctx = N_CTX,
+                                             .max_seqs = 1,
+                                             .kv_type = kv_type,
+                                             .kv_bytes = kv_bytes,
+                                             .tier = tier ? &tier->base : NULL};
+    int32_t prompt[N_PROMPT];
+    const struct inf_request q = {
+        .tokens = prompt, .n_tokens = N_PROMPT, .max_tokens = N_TOKENS, .ignore_eos = true};
+    struct inf_engine *engine;
+    struct inf_event e;
+    struct inf_err err;
+    struct rng rng;
+    uint64_t id;
+
+    *a = (struct answer){0};
+    rng_seed(&rng, 1);
+    for (uint32_t i = 0; i < N_PROMPT; i++)
+        prompt[i] = (int32_t)(rng_u32(&rng) % inf_model_info(model)->n_vocab);
+    ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+    /* The engine must load blocks, although it would compute them faster with such small models. */
+    engine->sched->fetching.margin = 0;
+    engine->sched->fetching.first_tok_s = 1;
+    snprintf(a->kv_name, sizeof(a->kv_name), "%s", inf_engine_kv_name(engine));
+    assert_int_equal(inf_engine_kv_type(engine, a->kv_name, &err), 0);
+    assert_int_equal(inf_engine_kv_type(engine, "bf16", &err), 1);
+    if (!kv_type)
+        assert_int_equal(inf_engine_kv_type(engine, "auto", &err), 0);
+    ASSERT_OK_ERR(inf_engine_submit(engine, &q, &id, &err), err);
+    do {
+        assert_int_equal(inf_engine_wait_event(engine, 60000, &e), 1);
+        for (size_t i = 0; e.kind == INF_EVENT_TOKENS && i < e.n_tokens; i++)
+            a->tokens[a->n++] = e.tokens[i].token;
+    } while (e.kind != INF_EVENT_FINISH);
+    a->n_cached = e.n_cached;
+    inf_engine_free(engine);
+}
+
+TEST(blocks_are_read_only_in_the_format_that_auto_took)
+{
+    struct inf_model *model = open_model(test_golden(GUIDE));
+    struct inf_kv_type types[INF_MAX_KV_TYPES];
+    uint64_t narrow = 0;
+    struct fake_tier tier;
+    struct answer wide, named, small, small_named, again;
+
+    for (size_t i = 0, n = types_of(model, N_CTX, types); i < n; i++)
+        if (strcmp(types[i].name, "q8_0") == 0)
+            narrow = types[i].bytes;
+    fake_tier_init(&tier, 1);
+    run(model, NULL, 0, &tier, &wide);
+    ASSERT_STREQ(wide.kv_name, "f16");
+    run(model, NULL, narrow, &tier, &small);
+    ASSERT_STREQ(small.kv_name, "q8_0");
+    /* The blocks of the first engine have another name, so the second one computed its own. */
+    assert_int_equal(small.n_cached, 0);
+    run(model, "q8_0", 0, &tier, &small_named);
+    assert_int_equal(small_named.n_cached, N_PROMPT / BLOCK * BLOCK);
+    run(model, NULL, 0, &tier, &again);
+    assert_int_equal(again.n_cached, N_PROMPT / BLOCK * BLOCK);
+    run(model, "f16", 0, NULL, &named);
+    assert_memory_equal(wide.tokens, named.tokens, sizeof(named.tokens));
+    assert_memory_equal(wide.tokens, again.tokens, sizeof(again.tokens));
+    run(model, "q8_0", 0, NULL, &again);
+    assert_memory_equal(small.tokens, again.tokens, sizeof(again.tokens));
+    assert_memory_equal(small.tokens, small_named.tokens, sizeof(again.tokens));
+    fake_tier_done(&tier);
+    inf_model_unref(model);
+}
+
+RUN_TESTS(cmocka_unit_test(the_most_precise_format_that_fits_is_taken),
+          cmocka_unit_test(dominated_and_coarse_formats_are_never_taken),
+          cmocka_unit_test(a_model_has_only_the_formats_of_its_heads),
+          cmocka_unit_test(blocks_are_read_only_in_the_format_that_auto_took))
