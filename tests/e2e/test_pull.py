@@ -275,6 +275,25 @@ def test_a_pull_reaches_the_rate_of_curl_on_a_network(build, tmp_path):
     assert out.returncode == 0, out.stdout + out.stderr
 
 
+@pytest.mark.parametrize("connections", [1, 2, 4])
+def test_a_slow_server_is_asked_over_all_connections(pull, hub, sconce, connections):
+    data = big(70 << 20)
+    hub.put_repository("org/big", {"big-Q8_0.gguf": data})
+    clients = set()
+
+    def note(h):
+        if not (h.headers["Range"] or "bytes=0-0").endswith("=0-0"):
+            clients.add(h.client_address)
+        return False
+
+    hub.faults.append(("resolve", note))
+    hub.pace = 0.003  # a connection gets 20 MB/s
+    pull.configure(connections=connections)
+    out = pull("org/big")
+    assert out.returncode == 0 and verified(sconce, "big-Q8_0"), out.stderr
+    assert len(clients) == connections
+
+
 # --- interruptions ---
 
 def big(n=40 << 20):
