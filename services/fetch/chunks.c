@@ -6,6 +6,16 @@
  * server's ETag. If it does not match, the file is fetched again from its beginning. One character
  * for each chunk follows: '1' if all bytes of the chunk are in FILE.part. `sconce pull` reads this
  * file as well, to compute the digest of the chunks that are complete.
+ *
+ * libcurl passes at most 16 KiB at a time, and these bytes rarely begin at the border of a page. A
+ * part collects them, and writes blocks of CHUNKS_BUFFER bytes at multiples of this size, which
+ * takes about half the time. The page cache gets a block as one range of memory of its size. Much
+ * larger ranges are missing when memory is fragmented, and the kernel then moves pages to make one.
+ *
+ * The transfer begins with two connections, and opens another one at each report of its progress,
+ * unless the connections together are already fast. Chunks that arrive at the same time also end at
+ * about the same time, and `sconce pull` can compute the digest of a chunk only when all chunks
+ * before it are complete. With few connections, it has less to do when the last chunk has arrived.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +30,15 @@
 
 #define CHUNK_BYTES ((uint64_t)16 << 20)
 
+/* Bytes per second of all connections, above which no more connections are opened. Two connections
+ * reach this rate only if their servers and the network do not limit each of them. */
+#define CHUNKS_FAST ((uint64_t)200 << 20)
+
 enum {
     CHUNKS_MAX = 1 << 20,
     STATE_MAX = CHUNKS_MAX + 512,
+    CHUNKS_BUFFER = 32 << 10, /* in bytes */
+    CHUNKS_FIRST_PARTS = 2,
     PROGRESS_MSEC = 50,
 };
 
@@ -34,7 +50,9 @@ struct chunk_part {
     CURL *easy;
     struct curl_slist *headers;
     size_t chunk;
-    uint64_t at, end; /* the next byte, and the end of the chunk */
+    uint64_t at, end; /* the next byte that arrives, and the end of the chunk */
+    uint8_t *buffer;  /* [CHUNKS_BUFFER] the last bytes before `at`, which are not written yet */
+    size_t n_held;    /* bytes in the buffer */
     bool runs;
 };
 
@@ -49,7 +67,8 @@ struct chunks {
     int fd, state_fd;
     CURLM *multi;
     struct chunk_part parts[FETCH_MAX_PARTS];
-    uint64_t n_bytes;  /* bytes that are in the file */
+    unsigned n_parts;  /* parts that have been started */
+    uint64_t n_bytes;  /* bytes that have arrived */
     unsigned n_failed; /* tries without a new byte */
     int status;
 };
@@ -126,6 +145,24 @@ static void chunk_done(struct chunks *c, size_t chunk)
 
 /* --- transfers --- */
 
+/* Writes the bytes that the part holds. */
+static int part_write(struct chunk_part *part)
+{
+    size_t done = 0;
+
+    while (done < part->n_held) {
+        const ssize_t w = pwrite(part->all->fd, part->buffer + done, part->n_held - done,
+                                 (off_t)(part->at - part->n_held + done));
+
+        if (w < 0 && errno != EINTR)
+            return part->all->status = -errno;
+        if (w > 0)
+            done += (size_t)w;
+    }
+    part->n_held = 0;
+    return 0;
+}
+
 static size_t on_chunk(char *bytes, size_t one, size_t n, void *data)
 {
     struct chunk_part *part = data;
@@ -136,19 +173,17 @@ static size_t on_chunk(char *bytes, size_t one, size_t n, void *data)
     if (status != 206 || len > part->end - part->at)
         return CURL_WRITEFUNC_ERROR;
     while (len > 0) {
-        const ssize_t w = pwrite(part->all->fd, bytes, len, (off_t)part->at);
+        const size_t k = MIN(len, CHUNKS_BUFFER - part->n_held);
 
-        if (w < 0 && errno != EINTR) {
-            part->all->status = -errno;
+        memcpy(part->buffer + part->n_held, bytes, k);
+        bytes += k;
+        len -= k;
+        part->n_held += k;
+        part->at += k;
+        part->all->n_bytes += k;
+        part->all->n_failed = 0;
+        if ((part->n_held == CHUNKS_BUFFER || part->at == part->end) && part_write(part) < 0)
             return CURL_WRITEFUNC_ERROR;
-        }
-        if (w > 0) {
-            bytes += w;
-            len -= (size_t)w;
-            part->at += (uint64_t)w;
-            part->all->n_bytes += (uint64_t)w;
-            part->all->n_failed = 0;
-        }
     }
     return one * n;
 }
@@ -267,44 +302,70 @@ static uint64_t now_msec(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* Opens another connection for the next chunk, if one is left. */
+static int chunks_widen(struct chunks *c, struct inf_err *reterr)
+{
+    struct chunk_part *part = &c->parts[c->n_parts];
+
+    if (!memchr(c->done, '0', c->n))
+        return 0;
+    part->all = c;
+    part->easy = curl_easy_init();
+    part->buffer = malloc(CHUNKS_BUFFER);
+    if (!part->easy || !part->buffer)
+        return err_set(reterr, ENOMEM, "out of memory");
+    c->n_parts++;
+    return part_next(part, reterr);
+}
+
+static bool chunks_busy(const struct chunks *c)
+{
+    for (unsigned i = 0; i < c->n_parts; i++)
+        if (c->parts[i].runs)
+            return true;
+    return false;
+}
+
 static int chunks_run(struct chunks *c, fetch_progress progress, void *data, struct inf_err *reterr)
 {
     const unsigned n_parts = MAX(1u, MIN(c->request->parts, (unsigned)FETCH_MAX_PARTS));
-    uint64_t told = 0;
+    uint64_t told = now_msec(), n_told = c->n_bytes;
     int n_running = 0, r = 0;
 
-    for (unsigned i = 0; r == 0 && i < n_parts; i++) {
-        c->parts[i].all = c;
-        c->parts[i].easy = curl_easy_init();
-        r = c->parts[i].easy ? part_next(&c->parts[i], reterr)
-                             : err_set(reterr, ENOMEM, "out of memory");
-    }
+    while (r == 0 && c->n_parts < MIN(n_parts, (unsigned)CHUNKS_FIRST_PARTS) &&
+           memchr(c->done, '0', c->n))
+        r = chunks_widen(c, reterr);
+    progress(data, c->n_bytes, c->size);
     while (r == 0) {
-        bool busy = false;
+        uint64_t waited;
 
         if (curl_multi_perform(c->multi, &n_running) != CURLM_OK)
             return err_set(reterr, EIO, "the transfer failed");
         r = chunks_read(c, reterr);
-        for (unsigned i = 0; i < n_parts; i++)
-            busy |= c->parts[i].runs;
-        if (now_msec() - told >= PROGRESS_MSEC || (r == 0 && !busy)) {
-            told = now_msec();
-            progress(data, c->n_bytes, c->size);
-        }
-        if (r < 0 || !busy)
+        if (r < 0 || !chunks_busy(c))
             break;
+        waited = now_msec() - told;
+        if (waited >= PROGRESS_MSEC) {
+            progress(data, c->n_bytes, c->size);
+            if (c->n_parts < n_parts && (c->n_bytes - n_told) * 1000 < CHUNKS_FAST * waited)
+                r = chunks_widen(c, reterr);
+            told += waited;
+            n_told = c->n_bytes;
+        }
         curl_multi_poll(c->multi, NULL, 0, PROGRESS_MSEC, NULL);
     }
+    progress(data, c->n_bytes, c->size);
     return r;
 }
 
 static void chunks_close(struct chunks *c)
 {
     for (unsigned i = 0; i < FETCH_MAX_PARTS; i++) {
-        if (!c->parts[i].easy)
-            continue;
-        part_stop(&c->parts[i]);
-        curl_easy_cleanup(c->parts[i].easy);
+        if (c->parts[i].easy) {
+            part_stop(&c->parts[i]);
+            curl_easy_cleanup(c->parts[i].easy);
+        }
+        free(c->parts[i].buffer);
     }
     curl_multi_cleanup(c->multi);
     if (c->fd >= 0)

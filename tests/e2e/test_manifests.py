@@ -127,7 +127,9 @@ def test_serve_offers_only_one_model(sconce, models, home):
 
 
 @pytest.mark.parametrize("word, verb", [("chat", "run MODEL"), ("download", "pull SOURCE"),
-                                        ("ls", "list"), ("unload", "stop MODEL")])
+                                        ("ls", "list"), ("unload", "stop MODEL"),
+                                        ("search", "pull --suggest"), ("inspect", "show MODEL"),
+                                        ("update", "pull SOURCE")])
 def test_words_that_people_try_are_answered_with_the_verb(sconce, word, verb):
     out = subprocess.run([sconce, word], capture_output=True, text=True)
     assert out.returncode == 2 and f"`sconce {verb}` does this" in out.stderr

@@ -44,13 +44,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.send_file(data)
 
+    def do_HEAD(self):
+        """Answers as the hub does: with the headers that its own clients read, and without a body."""
+        self.do_GET()
+
     def answer(self, status, data, **headers):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
     def send_file(self, data, cut=None):
         """Sends a file, or the range that is asked for; @cut: closes after this number of bytes."""
@@ -67,7 +72,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
         self.send_header("Content-Length", str(len(data)))
         self.send_header("ETag", '"%s"' % hashlib.sha1(data[:64]).hexdigest() if not asked else '"e"')
+        for name, value in self.server.hub.identity(self.path).items():
+            self.send_header(name, value)
         self.end_headers()
+        if self.command == "HEAD":
+            return
         if cut is not None and cut < len(data):
             self.wfile.write(data[:cut])
             self.wfile.flush()
@@ -95,7 +104,7 @@ class Hub:
     limit."""
 
     def __init__(self, certificate, key):
-        self.files, self.faults, self.requests = {}, [], []
+        self.files, self.faults, self.requests, self.identities = {}, [], [], {}
         self.ranges, self.pace, self.rate = True, 0, 0
         self.lock, self.next = threading.Lock(), 0.0
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -112,6 +121,10 @@ class Hub:
         self.server.shutdown()
         self.server.server_close()
 
+    def identity(self, path):
+        """Returns the headers that tell clients of the hub which file of which commit a path is."""
+        return self.identities.get(path.partition("?")[0], {})
+
     def wait(self, n):
         """Returns how long a connection has to wait after @n bytes, so that the rate is kept."""
         with self.lock:
@@ -127,8 +140,14 @@ class Hub:
             entry = {"rfilename": name, "size": len(data),
                      "blobId": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()}
             if name.endswith(lfs):
-                entry["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+                entry["lfs"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data),
+                                "pointerSize": 134}
             siblings.append(entry)
+            self.files[f"/{repo}/resolve/main/{name}"] = data
+            for revision in (REVISION, "main"):
+                self.identities[f"/{repo}/resolve/{revision}/{name}"] = {
+                    "X-Repo-Commit": REVISION, "X-Linked-Size": str(len(data)),
+                    "X-Linked-ETag": '"%s"' % entry.get("lfs", {}).get("sha256", entry["blobId"])}
         about = {"id": repo, "sha": REVISION, "siblings": siblings,
                  "cardData": {"license": "apache-2.0"}, **metadata}
         self.put_about(repo, about)
