@@ -170,12 +170,13 @@ int rope_bind(struct model *m, struct inf_err *reterr)
 bool rope_find_llama3(const struct model *m, struct hparams *hp)
 {
     const uint32_t n = m->hp->rope_dims / 2;
-    const double lowest = pow((double)m->hp->rope_theta, -2.0 * (n - 1) / m->hp->rope_dims);
+    double lowest;
     bool same = true;
 
     if (m->hp->rope_scaling != ROPE_SCALING_NONE || !format_find(m->f, "rope_freqs.weight") ||
-        !(m->inv_freq[n - 1] > 0))
+        n == 0 || !(m->inv_freq[n - 1] > 0))
         return false;
+    lowest = pow((double)m->hp->rope_theta, -2.0 * (n - 1) / m->hp->rope_dims);
     hp->rope_factor = roundf((float)(lowest / (double)m->inv_freq[n - 1]));
     hp->rope_low_freq_factor = LLAMA3_LOW;
     hp->rope_high_freq_factor = LLAMA3_HIGH;

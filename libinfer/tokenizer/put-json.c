@@ -22,6 +22,9 @@
 
 #define SPACE "\xe2\x96\x81" /* U+2581, which stands for a space */
 
+/* The limit of the bytes of a piece. Finding its ways takes time in proportion to their square. */
+#define PIECE_MAX 512u
+
 /* A way in which two pieces form a piece. */
 struct way {
     const struct piece *whole;
@@ -53,6 +56,8 @@ static int ways_add(struct ways *w, const struct vocab *v, int32_t id)
 {
     const struct piece *p = vocab_at(v, id);
 
+    if (p->len > PIECE_MAX)
+        return -EOPNOTSUPP;
     for (uint32_t i = 1; i < p->len; i++) {
         /* Pieces are cut between characters only. */
         if (((unsigned char)p->text[i] & 0xc0) == 0x80)
@@ -115,7 +120,7 @@ static int put_lines(const struct inf_tokenizer *tok, json_t *to)
 {
     const struct gguf_value *lines = tok->bpe.lines;
     const struct vocab *v = &tok->vocab;
-    char whole[512];
+    char whole[PIECE_MAX];
 
     for (uint64_t i = 0; lines && i < lines->n; i++) {
         const struct gguf_str s = gguf_string_at(lines, i);
