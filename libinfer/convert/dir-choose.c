@@ -242,7 +242,7 @@ static int choose_entry(const struct dir *d, const struct dir_rule *rules, size_
     struct dir_form form;
 
     e->to = (struct dir_form){INF_DTYPE_INVALID, 0};
-    if (!e->w.data)
+    if (!e->w.data || e->vector)
         return 0;
     form = choose_form(d, rules, n, e);
     if (e->quantized && d->type.layout != DIR_MLX)
@@ -250,8 +250,9 @@ static int choose_entry(const struct dir *d, const struct dir_rule *rules, size_
     if (e->quantized && (form.dtype == INF_DTYPE_INVALID || has_form(&e->w, form)))
         return keep_mlx(e, reterr);
     e->to = form;
-    e->type = e->quantized && !e->w.coded && dtype_affine(e->w.dtype) ? e->w.plane_type
-                                                                      : scale_type(e->w.dtype);
+    e->type = e->quantized && !e->w.coded && dtype_affine(e->w.dtype)
+                  ? e->w.plane_type
+                  : scale_type(e->quantized ? e->w.dtype : e->floats);
     return 0;
 }
 

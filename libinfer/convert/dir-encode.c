@@ -19,8 +19,9 @@ static void entry_read(const void *data, uint64_t row, float *x)
 {
     const struct dir_entry *e = data;
     const struct weight w = weight_of_expert(&e->w, (uint32_t)(row / e->w.rows));
+    const uint32_t i = (uint32_t)(row % e->w.rows);
 
-    weight_decode_row(&w, (uint32_t)(row % e->w.rows), x);
+    weight_decode_row(&w, e->paired > 0 ? dir_paired_row(i, e->paired) : i, x);
 }
 
 /* ---- formats of MLX ---- */

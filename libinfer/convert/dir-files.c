@@ -188,17 +188,29 @@ static int copy_file(const char *from, const char *to, const char *name, struct 
     return r == 0 ? write_text(to, name, data, n, reterr) : r;
 }
 
-int dir_write_files(const struct dir *d, const char *to, struct inf_err *reterr)
+static int copy_files(const char *path, const char *to, struct inf_err *reterr)
 {
-    DIR *from = opendir(d->params->path);
+    DIR *from = opendir(path);
     struct dirent *e;
     int r = 0;
 
     if (!from)
-        return err_set(reterr, errno, "%.160s: %s", d->params->path, strerror(errno));
+        return err_set(reterr, errno, "%.160s: %s", path, strerror(errno));
     while (r == 0 && (e = readdir(from)))
-        r = copy_file(d->params->path, to, e->d_name, reterr);
+        r = copy_file(path, to, e->d_name, reterr);
     closedir(from);
+    return r;
+}
+
+int dir_write_files(const struct dir *d, const char *to, struct inf_err *reterr)
+{
+    int r = d->tokenizer_text ? 0 : copy_files(d->params->path, to, reterr);
+
+    if (r == 0 && d->tokenizer_text)
+        r = write_text(to, "tokenizer.json", d->tokenizer_text, strlen(d->tokenizer_text), reterr);
+    if (r == 0 && d->tokenizer_text)
+        r = write_text(to, "tokenizer_config.json", d->tokenizer_config,
+                       strlen(d->tokenizer_config), reterr);
     if (r == 0)
         r = write_text(to, "config.json", d->config_text, strlen(d->config_text), reterr);
     if (r == 0)

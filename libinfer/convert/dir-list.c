@@ -21,7 +21,7 @@
 
 #define DIR_CONFIG_MAX ((size_t)4 << 20)
 
-static struct dir_entry *list_add(struct dir *d, const char *name)
+struct dir_entry *dir_entry_add(struct dir *d, const char *name)
 {
     struct dir_entry *e;
 
@@ -59,8 +59,7 @@ static void mlx_prefixes(const struct dir *d, const char **ret_body, const char 
         }
 }
 
-/* Writes the name that a tensor has in the new directory. */
-static int new_name(const struct dir *d, const char *name, char *out, size_t size)
+int dir_entry_name(const struct dir *d, const char *name, char *out, size_t size)
 {
     static const char *const prefixes[] = {"model.", "language_model."};
     const char *rest = name, *body, *head;
@@ -133,12 +132,12 @@ static int list_quantized(struct dir *d, const struct format_tensor *t, size_t n
     struct dir_entry *e;
 
     if (snprintf(old, sizeof(old), "%.*s", (int)n_name, t->file_name) >= (int)sizeof(old) ||
-        new_name(d, old, name, sizeof(name)) < 0)
+        dir_entry_name(d, old, name, sizeof(name)) < 0)
         return -EOVERFLOW;
     for (size_t i = 0; i < d->n; i++)
         if (d->entries[i].quantized && strcmp(d->entries[i].name, name) == 0)
             return 0;
-    e = list_add(d, name);
+    e = dir_entry_add(d, name);
     if (!e)
         return -ENOMEM;
     e->w = *w;
@@ -162,9 +161,9 @@ static int list_floats(struct dir *d, const struct format_tensor *t)
     struct dir_entry *e;
 
     if (snprintf(old, sizeof(old), "%.*s", (int)n, t->file_name) >= (int)sizeof(old) ||
-        new_name(d, old, name, sizeof(name)) < 0)
+        dir_entry_name(d, old, name, sizeof(name)) < 0)
         return -EOVERFLOW;
-    e = list_add(d, name);
+    e = dir_entry_add(d, name);
     if (!e)
         return -ENOMEM;
     e->raw = t;
@@ -189,10 +188,9 @@ static int list_floats(struct dir *d, const struct format_tensor *t)
 
 /* ---- experts ---- */
 
-/* Returns the end of the name that mlx-lm gives a matrix of all experts. */
-static const char *switch_module(const struct dir *d, const struct format_tensor *t)
+const char *dir_switch_module(const struct dir *d, const char *name)
 {
-    if (strstr(t->file_name, "block_sparse_moe."))
+    if (strstr(name, "block_sparse_moe."))
         return "block_sparse_moe.switch_mlp";
     if (strcmp(d->model->arch->desc.name, "gemma4") == 0)
         return "experts.switch_glu";
@@ -225,12 +223,12 @@ static int list_expert_slot(struct dir *d, const struct format_tensor *t, enum s
     if (!w->data)
         return 0;
     mlx_prefixes(d, &body, &head);
-    snprintf(name, sizeof(name), "%slayers.%u.%s.%s%s", body, i_layer, switch_module(d, t), matrix,
-             bias ? ".bias" : "");
+    snprintf(name, sizeof(name), "%slayers.%u.%s.%s%s", body, i_layer,
+             dir_switch_module(d, t->file_name), matrix, bias ? ".bias" : "");
     for (size_t i = 0; i < d->n; i++)
         if (strcmp(d->entries[i].name, name) == 0)
             return 0;
-    e = list_add(d, name);
+    e = dir_entry_add(d, name);
     if (!e)
         return -ENOMEM;
     e->w = *w;
@@ -276,19 +274,13 @@ static int list_tensor(struct dir *d, const struct format_tensor *t)
 static int list_open(struct dir *d, struct inf_err *reterr)
 {
     const char *path = d->params->path;
-    _cleanup_free_ char *config = NULL;
+    _cleanup_free_ char *config = path_join(path, "config.json");
     int r;
 
-    if (!path_is_dir(path))
-        return err_set(reterr, EOPNOTSUPP,
-                       "%.160s is not a directory; only directories have the config.json and the "
-                       "tokenizer that the new directory needs",
-                       path_base(path));
-    config = path_join(path, "config.json");
     if (!config)
         return err_set(reterr, ENOMEM, "out of memory");
     r = format_open(path, 0, model_archs(), &d->format, reterr);
-    if (r == 0)
+    if (r == 0 && format_dir(d->format))
         r = json_text_read(config, DIR_CONFIG_MAX, 0, &d->config, reterr);
     if (r == 0 && (!format_arch(d->format) || format_arch(d->format)->encoder))
         return err_set(reterr, EOPNOTSUPP, "this layout only holds models that generate text");
@@ -316,11 +308,16 @@ int dir_list(struct dir *d, struct inf_err *reterr)
 
     if (r < 0)
         return r;
-    for (size_t i = 0; r == 0 && i < format_n_tensors(d->format); i++)
-        r = list_tensor(d, format_tensor_at(d->format, i));
+    if (!format_dir(d->format)) {
+        r = dir_list_gguf(d, reterr);
+    } else {
+        for (size_t i = 0; r == 0 && i < format_n_tensors(d->format); i++)
+            r = list_tensor(d, format_tensor_at(d->format, i));
+        if (r < 0)
+            err_set(reterr, -r, r == -ENOMEM ? "out of memory" : "a name of a tensor is too long");
+    }
     if (r < 0)
-        return err_set(reterr, -r,
-                       r == -ENOMEM ? "out of memory" : "a name of a tensor is too long");
+        return r;
     qsort(d->entries, d->n, sizeof(*d->entries), by_place);
     return 0;
 }

@@ -128,6 +128,9 @@ static int plan_entry(struct dir *d, struct dir_entry *e)
         return plan_words(d, e);
     if (e->raw)
         return plan_raw(d, e);
+    if (e->vector)
+        return part_add(d, e, end, dtype_info(e->floats)->label, dtype_info(e->floats)->block_bytes,
+                        (const uint64_t[4]){e->w.cols});
     return part_add_rows(d, e, end, dtype_info(e->floats)->label,
                          dtype_info(e->floats)->block_bytes, e->w.cols);
 }

@@ -43,6 +43,8 @@ static void run_done(struct dir_run *x)
     free(d->entries);
     free(d->index);
     free(d->config_text);
+    free(d->tokenizer_text);
+    free(d->tokenizer_config);
     json_decref(d->config);
     model_close(d->model);
     format_close(d->format);
@@ -216,7 +218,7 @@ static int run_report(struct dir_run *x, size_t i, bool resumed, double error,
         told.n_dims = e->raw->n_dims;
         memcpy(told.dims, e->raw->dims, sizeof(told.dims));
     } else {
-        told.n_dims = e->w.n_experts > 0 ? 3 : 2;
+        told.n_dims = e->w.n_experts > 0 ? 3 : e->vector ? 1 : 2;
         told.dims[0] = e->w.cols;
         told.dims[1] = e->w.rows;
         told.dims[2] = MAX(e->w.n_experts, 1u);
@@ -225,7 +227,9 @@ static int run_report(struct dir_run *x, size_t i, bool resumed, double error,
     x->result.bytes_to += told.bytes_to;
     x->result.n_elems +=
         told.dims[0] * MAX(told.dims[1], 1u) * MAX(told.dims[2], 1u) * MAX(told.dims[3], 1u);
-    x->result.n_requantized += e->quantized && !e->kept;
+    x->result.n_requantized +=
+        (e->quantized && !e->kept) ||
+        (e->to.group > 0 && !e->kept && dtype_info(e->w.dtype)->block_elems > 1);
     x->result.n_fallback += e->to.group == 0 && e->w.data && !e->small && !e->kept &&
                             x->d.type.form.group > 0 && e->w.rows > 1;
     if (p->tensor && !p->tensor(p->tensor_data, &told))

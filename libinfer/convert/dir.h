@@ -6,9 +6,10 @@
  * integers of a quantized model in the layout of GPTQ or AWQ.
  *
  * The new directory is written as OUT.part and gets its name when it is complete. Each shard in it
- * is written as a part (part.h). The steps: dir-list.c lists the tensors of the model, dir-choose.c
- * chooses the format of each, dir-plan.c divides them among shards, dir-files.c makes config.json
- * and the other small files, and dir.c writes all of it.
+ * is written as a part (part.h). The steps: dir-list.c lists the tensors of the model, or
+ * dir-gguf.c those of a GGUF file, dir-choose.c chooses the format of each, dir-plan.c divides them
+ * among shards, dir-files.c makes config.json and the other small files, and dir.c writes all of
+ * it.
  */
 
 #include <infer/convert.h>
@@ -70,6 +71,9 @@ struct dir_entry {
     bool add_one;                    /* 1 is added to the numbers of the tensor */
     bool taps_last;                  /* a convolution, whose two last dimensions change places */
     bool small;                      /* a matrix that is not quantized, whatever the type says */
+    bool vector;                     /* w is a vector */
+    uint32_t paired; /* the rows of each head of so many rows are interleaved in the model, as in
+                        GGUF files of Llama; 0: they are not */
     enum inf_dtype floats; /* the format of numbers that are floats in the new directory */
 
     /* Set by dir-choose.c. */
@@ -104,12 +108,26 @@ struct dir {
     struct dir_shard *shards; /* [n_shards] */
     size_t n_shards;
     char *index, *config_text; /* the small files */
-    uint64_t total_size;       /* bytes of all tensors */
+    /* The files of the tokenizer are made from the metadata of a GGUF file; NULL: they are copied
+     * from the model's directory. */
+    char *tokenizer_text, *tokenizer_config;
+    enum inf_dtype floats; /* the format of floats that are made from a GGUF file */
+    uint64_t total_size;   /* bytes of all tensors */
 };
 
-/* Opens the model and lists its tensors. -EOPNOTSUPP: the model is a GGUF file, or the layout
- * cannot hold it. */
+/* Opens the model and lists its tensors. -EOPNOTSUPP: the layout cannot hold it. */
 int dir_list(struct dir *d, struct inf_err *reterr);
+/* dir-gguf.c: makes config.json and the texts of the tokenizer from an opened GGUF file, and lists
+ * its tensors. -EOPNOTSUPP: a directory cannot say what the file says. */
+int dir_list_gguf(struct dir *d, struct inf_err *reterr);
+/* Adds an entry, and returns it; NULL: memory is short. The caller increments d->n. */
+struct dir_entry *dir_entry_add(struct dir *d, const char *name);
+/* Writes the name that a tensor has in the new directory; @name is its name in a directory. Returns
+ * 0 or -EOVERFLOW. */
+int dir_entry_name(const struct dir *d, const char *name, char *out, size_t size);
+/* Returns the end of the name that mlx-lm gives the module with the matrices of all experts. @name
+ * is the name of a matrix in a directory. */
+const char *dir_switch_module(const struct dir *d, const char *name);
 /* Chooses the format of each matrix. -EOPNOTSUPP: a matrix cannot be repacked without loss;
  * -EINVAL: a rule of the user is wrong. */
 int dir_choose(struct dir *d, struct inf_err *reterr);
@@ -123,6 +141,15 @@ int dir_write_files(const struct dir *d, const char *to, struct inf_err *reterr)
 /* dir-encode.c: writes the tensors of an entry to its shard. */
 int dir_write_entry(const struct dir *d, const struct dir_entry *e, struct encoder *encoder,
                     struct part *out, double *ret_error, struct inf_err *reterr);
+
+/* Returns the row of the model for row @i of the new matrix, if the two halves of the rows of each
+ * head are interleaved in the model. */
+static inline uint32_t dir_paired_row(uint32_t i, uint32_t head)
+{
+    const uint32_t at = i % head, half = head / 2;
+
+    return i - at + (at < half ? 2 * at : 2 * (at - half) + 1);
+}
 
 /* Returns the rows of all matrices of an entry. */
 static inline uint64_t dir_rows(const struct dir_entry *e)

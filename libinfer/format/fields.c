@@ -147,24 +147,33 @@ void field_store_layer(const struct arch_field *field, struct hparams *hp, uint3
     *(uint32_t *)all = i_layer == 0 ? (uint32_t)value : MAX(*(uint32_t *)all, (uint32_t)value);
 }
 
+/* The first name of each activation is the name that new files get. */
+static const struct {
+    const char *name;
+    enum graph_act act;
+} acts[] = {
+    {"silu", GRAPH_ACT_SILU},          {"swish", GRAPH_ACT_SILU},
+    {"gelu", GRAPH_ACT_GELU_ERF},      {"gelu_pytorch_tanh", GRAPH_ACT_GELU_TANH},
+    {"gelu_new", GRAPH_ACT_GELU_TANH}, {"gelu_fast", GRAPH_ACT_GELU_TANH},
+    {"relu2", GRAPH_ACT_RELU2},
+};
+
 bool field_act_find(const char *name, enum graph_act *ret_act)
 {
-    static const struct {
-        const char *name;
-        enum graph_act act;
-    } acts[] = {
-        {"silu", GRAPH_ACT_SILU},           {"swish", GRAPH_ACT_SILU},
-        {"gelu", GRAPH_ACT_GELU_ERF},       {"gelu_new", GRAPH_ACT_GELU_TANH},
-        {"gelu_fast", GRAPH_ACT_GELU_TANH}, {"gelu_pytorch_tanh", GRAPH_ACT_GELU_TANH},
-        {"relu2", GRAPH_ACT_RELU2},
-    };
-
     for (size_t i = 0; name && i < ARRAY_SIZE(acts); i++)
         if (strcmp(acts[i].name, name) == 0) {
             *ret_act = acts[i].act;
             return true;
         }
     return false;
+}
+
+const char *field_act_name(enum graph_act act)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(acts); i++)
+        if (acts[i].act == act)
+            return acts[i].name;
+    return NULL;
 }
 
 void field_set_sparse(struct hparams *hp)

@@ -145,3 +145,75 @@ int hparams_check(const struct hparams *hp, struct inf_err *reterr)
             (double)hp->attn_softcap, (double)hp->final_softcap, (double)hp->experts.scale);
     return check_rope(hp, reterr);
 }
+
+/* ---- differences ---- */
+
+static bool number_differs(double a, double b)
+{
+    return fabs(a - b) > 1e-6 * (fabs(a) + fabs(b));
+}
+
+static double attn_factor(const struct hparams *hp)
+{
+    return hp->attn_scale != 0 ? (double)hp->attn_scale : 1 / sqrt(MAX(hp->head_dim, 1u));
+}
+
+/* The scaling of Llama 3 counts as none, because GGUF files have it in a tensor. So does the factor
+ * 1. */
+static enum rope_scaling scaling_type(const struct hparams *hp)
+{
+    const bool none = hp->rope_scaling == ROPE_SCALING_LLAMA3 ||
+                      (hp->rope_scaling == ROPE_SCALING_LINEAR && hp->rope_factor == 1);
+
+    return none ? ROPE_SCALING_NONE : hp->rope_scaling;
+}
+
+static double scaling_factor(const struct hparams *hp)
+{
+    return scaling_type(hp) == ROPE_SCALING_NONE ? 1 : (double)hp->rope_factor;
+}
+
+static double mscale(const struct hparams *hp)
+{
+    return hp->yarn_mscale_all_dim != 0 ? (double)hp->yarn_mscale : 0;
+}
+
+const char *hparams_difference(const struct hparams *a, const struct hparams *b)
+{
+    const struct {
+        const char *name;
+        double a, b;
+    } rows[] = {
+        {"the number of layers", a->n_layers, b->n_layers},
+        {"head_dim", a->head_dim, b->head_dim},
+        {"num_key_value_heads", a->n_kv_heads, b->n_kv_heads},
+        {"the activation", a->act, b->act},
+        {"the factor of attention", attn_factor(a), attn_factor(b)},
+        {"the factor of the embedding", a->embd_scale, b->embd_scale},
+        {"rope_theta", a->rope_theta, b->rope_theta},
+        {"rope_theta of windows", a->rope_theta_window, b->rope_theta_window},
+        {"the rotated dimensions", a->rope_dims, b->rope_dims},
+        {"the factor of rope scaling", scaling_factor(a), scaling_factor(b)},
+        {"the type of rope scaling", scaling_type(a), scaling_type(b)},
+        {"mscale", mscale(a), mscale(b)},
+        {"truncate", a->yarn_no_truncate, b->yarn_no_truncate},
+        {"sliding_window", a->window, b->window},
+        {"norm_topk_prob", a->experts.norm_topk, b->experts.norm_topk},
+        {"the scores of experts", a->experts.score, b->experts.score},
+        {"the form of ternary weights", a->ternary, b->ternary},
+        {"altup_correct_scale", a->gemma.correct_scale, b->gemma.correct_scale},
+        {"linear_key_head_dim", a->delta.k_dim, b->delta.k_dim},
+        {"linear_value_head_dim", a->delta.v_dim, b->delta.v_dim},
+        {"linear_num_value_heads", a->delta.n_v_heads, b->delta.n_v_heads},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (number_differs(rows[i].a, rows[i].b))
+            return rows[i].name;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        if (hparams_window(a, i) != hparams_window(b, i) ||
+            a->layers[i].sparse != b->layers[i].sparse ||
+            (a->layers[i].kind == LAYER_RECURRENT) != (b->layers[i].kind == LAYER_RECURRENT))
+            return "the kinds of layers";
+    return NULL;
+}

@@ -240,3 +240,6 @@ static inline uint32_t hparams_n_ff(const struct hparams *hp, uint32_t i_layer)
 
 /* Checks all values. -EBADMSG: a value is invalid; the message names it. */
 int hparams_check(const struct hparams *hp, struct inf_err *reterr);
+/* Compares the settings of the same model in two files. Returns the name of a setting that differs;
+ * NULL: there is none. Settings that all files have are not compared. */
+const char *hparams_difference(const struct hparams *a, const struct hparams *b);

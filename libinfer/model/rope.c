@@ -18,6 +18,12 @@
 
 #define PI 3.14159265358979323846
 
+/* The settings of the scaling in all models of Llama 3.1, 3.2 and 3.3; only their factors differ.
+ */
+#define LLAMA3_LOW  1
+#define LLAMA3_HIGH 4
+#define LLAMA3_CTX  8192
+
 static double llama3(const struct hparams *hp, double freq)
 {
     const double ctx = hp->rope_ctx_orig, low = (double)hp->rope_low_freq_factor,
@@ -159,6 +165,30 @@ int rope_bind(struct model *m, struct inf_err *reterr)
             i < n_rotated ? (float)rope_scaled(hp, pow(theta, -2.0 * i / hp->rope_dims), i) : 0;
     m->rope_mscale = (float)attn_factor(hp);
     return t ? divide_freqs(m, t, reterr) : 0;
+}
+
+bool rope_find_llama3(const struct model *m, struct hparams *hp)
+{
+    const uint32_t n = m->hp->rope_dims / 2;
+    double lowest;
+    bool same = true;
+
+    if (m->hp->rope_scaling != ROPE_SCALING_NONE || !format_find(m->f, "rope_freqs.weight") ||
+        n == 0 || !(m->inv_freq[n - 1] > 0))
+        return false;
+    lowest = pow((double)m->hp->rope_theta, -2.0 * (n - 1) / m->hp->rope_dims);
+    hp->rope_factor = roundf((float)(lowest / (double)m->inv_freq[n - 1]));
+    hp->rope_low_freq_factor = LLAMA3_LOW;
+    hp->rope_high_freq_factor = LLAMA3_HIGH;
+    hp->rope_ctx_orig = LLAMA3_CTX;
+    for (uint32_t i = 0; same && i < n; i++) {
+        const double x = llama3(hp, pow((double)m->hp->rope_theta, -2.0 * i / m->hp->rope_dims));
+
+        same = fabs(x - (double)m->inv_freq[i]) <= 1e-5 * x;
+    }
+    if (same)
+        hp->rope_scaling = ROPE_SCALING_LLAMA3;
+    return same;
 }
 
 struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer)

@@ -16,28 +16,35 @@
 #define FOLD   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
 #define WORD   "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 
+static const struct {
+    const char *pattern;
+    enum split_fast fast;
+} patterns[] = {
+    {GPT2, SPLIT_GPT2},
+    {FOLD WORD "\\p{N}{1,3}" MIDDLE, SPLIT_LLAMA3},
+    {FOLD WORD "\\p{N}" MIDDLE, SPLIT_QWEN2},
+    {FOLD "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" TAIL,
+     SPLIT_QWEN35},
+};
+
 bool split_fast_find(const char *pattern, size_t len, enum split_fast *ret, bool *ret_fold)
 {
-    static const struct {
-        const char *pattern;
-        enum split_fast fast;
-    } table[] = {
-        {GPT2, SPLIT_GPT2},
-        {FOLD WORD "\\p{N}{1,3}" MIDDLE, SPLIT_LLAMA3},
-        {FOLD WORD "\\p{N}" MIDDLE, SPLIT_QWEN2},
-        {FOLD
-         "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" TAIL,
-         SPLIT_QWEN35},
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-        if (strlen(table[i].pattern) == len && memcmp(table[i].pattern, pattern, len) == 0) {
-            *ret = table[i].fast;
+    for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
+        if (strlen(patterns[i].pattern) == len && memcmp(patterns[i].pattern, pattern, len) == 0) {
+            *ret = patterns[i].fast;
             *ret_fold = i > 0;
             return true;
         }
     }
     return false;
+}
+
+const char *split_fast_pattern(enum split_fast fast)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
+        if (patterns[i].fast == fast)
+            return patterns[i].pattern;
+    return NULL;
 }
 
 struct cursor {

@@ -91,3 +91,6 @@ size_t split_fast_word(const struct split_step *st, const char *s, size_t len, s
 /* Returns whether there is a hand-written splitter for the expression @pattern; if so, sets *ret
  * and *ret_fold. */
 bool split_fast_find(const char *pattern, size_t len, enum split_fast *ret, bool *ret_fold);
+/* Returns the expression of a hand-written splitter; NULL: no expression gives exactly its words.
+ */
+const char *split_fast_pattern(enum split_fast fast);

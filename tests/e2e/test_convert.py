@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts the bundled model with `sconce convert`, and runs the result."""
+import array
 import json
 import os
 import pathlib
@@ -210,6 +211,61 @@ def test_a_directory_of_mlx_keeps_its_bits(sconce, home, tmp_path, name):
                                  "--json"))
     assert result["largest_error"] == 0 and result["requantized"] == 0
     assert tensors_of(out) == tensors_of(MODELS / name)
+
+
+def floats(tensor):
+    assert tensor[0] == "F32"
+    return array.array("f", tensor[2])
+
+
+@pytest.mark.parametrize("name", ["llama-gqa", "llama-own-head", "llama-yarn", "mistral-mix", "mixtral",
+                                  "qwen2-tied", "qwen2_moe", "qwen3-norm", "qwen3_moe", "gemma2", "gemma3"])
+def test_a_file_becomes_the_directory_that_its_directory_becomes(sconce, home, tmp_path, name):
+    path, file = directory(name, tmp_path), tmp_path / "file.gguf"
+    one, two, text = tmp_path / "one", tmp_path / "two", tmp_path / "text"
+    text.write_text("abc def ABC. 0123 (xyz)! " * 40)
+    lines(run(sconce, "convert", str(path), str(file), "--type", "F32", "--json"))
+    for model, out in ((path, one), (file, two)):
+        lines(run(sconce, "convert", str(model), str(out), "--type", "MLX8_G32", "--json"))
+    want, got = tensors_of(one), tensors_of(two)
+    assert set(want) == set(got)
+    for key in want:
+        if want[key] != got[key]:  # GGUF files have 1 + the weight of a norm of Gemma, in F32
+            assert name.startswith("gemma") and "norm" in key and want[key][:2] == got[key][:2], key
+            assert all(abs(a - b) < 3e-7 for a, b in zip(floats(want[key]), floats(got[key]))), key
+    args = ("-c", "64", "--chunks", "2", "-t", "1", "--device", "cpu", "--json", "--kv-type", "f32")
+    nll = [json.loads(run(sconce, "ppl", *args, str(out), str(text)).stdout)["nll"] for out in (one, two)]
+    assert abs(nll[0] - nll[1]) < 1e-4
+    ids = [run(sconce, "tokenize", "-m", str(model), "ab C\n 12x").stdout for model in (file, two)]
+    assert ids[0] and ids[0] == ids[1]
+
+
+def test_the_scaling_of_llama_3_is_found_again(sconce, home, tmp_path):
+    path, file, out = directory("llama-gqa", tmp_path), tmp_path / "file.gguf", tmp_path / "out"
+    config = json.loads((path / "config.json").read_text())
+    del config["rope_parameters"]
+    scaling = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 8192}
+    config |= {"rope_theta": 500000.0, "rope_scaling": scaling}
+    (path / "config.json").write_text(json.dumps(config))
+    lines(run(sconce, "convert", str(path), str(file), "--type", "F32", "--json"))
+    lines(run(sconce, "convert", str(file), str(out), "--type", "MLX", "--json"))
+    made = json.loads((out / "config.json").read_text())
+    assert {k: made["rope_scaling"][k] for k in scaling} == scaling
+    assert made["rope_theta"] == 500000
+
+
+def test_a_file_that_a_directory_cannot_express_is_refused(sconce, guide, home, tmp_path):
+    out, few = tmp_path / "out", tmp_path / "few.gguf"
+    lines(run(sconce, "convert", str(directory("qwen3-norm", tmp_path)), str(few), "--type", "Q8_0",
+              "--json"))
+    for model, said in ((MODELS / "gpt_oss.gguf", "choose a type"),
+                        (MODELS / "gpt_oss-plain.gguf", "has no name in a directory of mlx-lm"),
+                        (MODELS / "qwen3_5.gguf", "cannot be converted to a directory"),
+                        (MODELS / "gemma4.gguf", "rope_freqs.weight"), (few, "choose a type")):
+        done = run(sconce, "convert", str(model), str(out), "--type", "MLX")
+        assert done.returncode == 1 and said in done.stderr, done
+        assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("name, first, back", [("awq4", "GPTQ", "AWQ"), ("gptq8", "MLX", "GPTQ")])

@@ -208,64 +208,6 @@ static void put_all(struct put *p, const struct field_lists *fields)
     put_others(p);
 }
 
-static bool number_differs(double a, double b)
-{
-    return fabs(a - b) > 1e-6 * (fabs(a) + fabs(b));
-}
-
-static double attn_factor(const struct hparams *hp)
-{
-    return hp->attn_scale != 0 ? (double)hp->attn_scale : 1 / sqrt(MAX(hp->head_dim, 1u));
-}
-
-/* Returns the name of a setting that differs; NULL: there is none. */
-static const char *find_difference(const struct field_lists *fields, const struct hparams *a,
-                                   const struct hparams *b)
-{
-    const struct {
-        const char *name;
-        double a, b;
-    } rows[] = {
-        {"head_dim", a->head_dim, b->head_dim},
-        {"num_key_value_heads", a->n_kv_heads, b->n_kv_heads},
-        {"the activation", a->act, b->act},
-        {"the factor of attention", attn_factor(a), attn_factor(b)},
-        {"the factor of the embedding", a->embd_scale, b->embd_scale},
-        {"rope_theta", a->rope_theta, b->rope_theta},
-        {"rope_theta of windows", a->rope_theta_window, b->rope_theta_window},
-        {"the rotated dimensions", a->rope_dims, b->rope_dims},
-        {"the factor of rope scaling",
-         a->rope_scaling == ROPE_SCALING_LLAMA3 || a->rope_scaling == ROPE_SCALING_NONE
-             ? 1
-             : a->rope_factor,
-         b->rope_factor},
-        {"the type of rope scaling",
-         a->rope_scaling == ROPE_SCALING_LLAMA3 ? ROPE_SCALING_NONE : a->rope_scaling,
-         b->rope_factor == 1 && b->rope_scaling == ROPE_SCALING_LINEAR ? ROPE_SCALING_NONE
-                                                                       : b->rope_scaling},
-        {"mscale", a->yarn_mscale_all_dim != 0 ? a->yarn_mscale : 0, b->yarn_mscale},
-        {"truncate", a->yarn_no_truncate, b->yarn_no_truncate},
-        {"sliding_window", a->window, b->window},
-        {"norm_topk_prob", a->experts.norm_topk, b->experts.norm_topk},
-        {"the scores of experts", a->experts.score, b->experts.score},
-        {"the form of ternary weights", a->ternary, b->ternary},
-        {"altup_correct_scale", a->gemma.correct_scale, b->gemma.correct_scale},
-        {"linear_key_head_dim", a->delta.k_dim, b->delta.k_dim},
-        {"linear_value_head_dim", a->delta.v_dim, b->delta.v_dim},
-        {"linear_num_value_heads", a->delta.n_v_heads, b->delta.n_v_heads},
-    };
-
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        if (number_differs(rows[i].a, rows[i].b))
-            return rows[i].name;
-    for (uint32_t i = 0; i < a->n_layers; i++)
-        if (hparams_window(a, i) != hparams_window(b, i) ||
-            a->layers[i].sparse != b->layers[i].sparse ||
-            (a->layers[i].kind == LAYER_RECURRENT) != (b->layers[i].kind == LAYER_RECURRENT))
-            return "the kinds of layers";
-    return field_reads_gguf(fields, "block_count") ? NULL : "the number of layers";
-}
-
 /* Makes a file of the keys. Some hyperparameters are stored as the number of rows of a tensor, so
  * the file has these tensors, whose data are zeros. The caller frees *ret_data. */
 static int make_file(const struct put *p, const struct field_lists *fields, char **ret_data,
@@ -315,7 +257,7 @@ static int check_keys(struct put *p, const struct hparams *hp, const struct arch
         r = gguf_hparams(g, archs, again, &desc, reterr);
     if (r < 0)
         return r;
-    name = desc == p->desc ? find_difference(fields, hp, again) : "the architecture";
+    name = desc == p->desc ? hparams_difference(hp, again) : "the architecture";
     return name ? err_set(reterr, EOPNOTSUPP,
                           "a GGUF file of the architecture %s cannot say what config.json says "
                           "about %s",

@@ -164,20 +164,20 @@ static int add_named(struct format *f, const struct format_tensor *raw, const ch
     return format_add(f, t, reterr);
 }
 
+/* Adds a tensor with its name in GGUF. If @tied_head is true, the matrix of the head is that of the
+ * embedding; a quantized matrix is several tensors. */
 static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
-                      struct inf_err *reterr)
+                      bool tied_head, struct inf_err *reterr)
 {
-    char name[HF_NAME_MAX], tied[HF_NAME_MAX];
+    char name[HF_NAME_MAX], tied[HF_NAME_MAX + 8];
     const char *end;
 
     if (!hf_name(c->desc, raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
-    /* If embedding and head are tied, either of the two matrices may be stored. If both are stored,
-     * both are used, as in transformers. A quantized matrix is several tensors. */
     end = text_after(name, "output.");
-    if (c->tied && end && !has_embedding(f, c)) {
-        snprintf(tied, sizeof(tied), "token_embd.%.*s", (int)sizeof(tied) - 12, end);
-        memcpy(name, tied, sizeof(name));
+    if (tied_head && end) {
+        snprintf(tied, sizeof(tied), "token_embd.%s", end);
+        return add_named(f, raw, tied, reterr);
     }
     return name[0] ? add_named(f, raw, name, reterr) : 0;
 }
@@ -283,6 +283,7 @@ static void settle_norms(struct format *f)
 
 static int read_tensors(struct format *f, const struct hf_config *c, struct inf_err *reterr)
 {
+    bool tied_head;
     size_t n = 0;
     int r;
 
@@ -294,9 +295,12 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
     for (size_t i = 0; i < f->n_shards; i++)
         n += safetensors_n(f->shards[i]);
     r = format_reserve(f, n + 2 * HPARAMS_MAX_DENSE, reterr);
+    /* If embedding and head are tied, either of the two matrices may be stored. If both are stored,
+     * both are used, as in transformers. */
+    tied_head = c->tied && !has_embedding(f, c);
     for (size_t i = 0; r == 0 && i < f->n_shards; i++)
         for (size_t j = 0; r == 0 && j < safetensors_n(f->shards[i]); j++)
-            r = add_tensor(f, c, safetensors_at(f->shards[i], j), reterr);
+            r = add_tensor(f, c, safetensors_at(f->shards[i], j), tied_head, reterr);
     for (uint32_t i = 0; r == 0 && i < f->hp.embed.n_dense; i++)
         r = add_dense(f, i, reterr);
     settle_norms(f);

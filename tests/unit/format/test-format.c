@@ -326,6 +326,53 @@ TEST(config_and_tensors_must_agree)
     dir_done(&d);
 }
 
+TEST(a_tied_head_may_be_several_tensors)
+{
+    static const char *const planes[] = {"lm_head.weight", "lm_head.scales", "lm_head.biases"};
+    struct inf_err err;
+    struct format *f;
+    struct dir d;
+
+    dir_open(&d);
+    put_shard(&d, "model.safetensors", planes, ARRAY_SIZE(planes));
+    dir_puts(&d, "config.json", CONFIG ",\"tie_word_embeddings\":true}");
+    ASSERT_OK_ERR(open_dir(&d, &f, &err), err);
+    assert_null(format_find(f, "output.scales"));
+    ASSERT_STREQ(format_find(f, "token_embd.weight")->file_name, planes[0]);
+    ASSERT_STREQ(format_find(f, "token_embd.scales")->file_name, planes[1]);
+    ASSERT_STREQ(format_find(f, "token_embd.biases")->file_name, planes[2]);
+    format_close(f);
+    dir_done(&d);
+}
+
+/* A file with very many tensors must not take long. */
+TEST(many_tensors_with_the_name_of_a_tied_head_are_read_once)
+{
+    enum { N = 30000, ENTRY = 80 };
+    char *file = calloc(1, 8 + 2 + N * ENTRY);
+    struct inf_err err;
+    struct format *f;
+    uint64_t len = 1;
+    struct dir d;
+
+    assert_non_null(file);
+    file[8] = '{';
+    for (unsigned i = 0; i < N; i++)
+        len += (uint64_t)snprintf(
+            file + 8 + len, ENTRY,
+            "%s\"output.%u\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}",
+            i ? "," : "", i);
+    file[8 + len++] = '}';
+    memcpy(file, &len, 8);
+    dir_open(&d);
+    dir_put(&d, "model.safetensors", file, 8 + len);
+    dir_puts(&d, "config.json", CONFIG ",\"tie_word_embeddings\":true}");
+    ASSERT_OK_ERR(open_dir(&d, &f, &err), err);
+    format_close(f);
+    dir_done(&d);
+    free(file);
+}
+
 TEST(directories_without_weights_say_so)
 {
     static const char *const head[] = {"lm_head.weight"};
@@ -483,6 +530,8 @@ RUN_TESTS(cmocka_unit_test(names_become_canonical),
           cmocka_unit_test(bad_indices_are_refused_by_name),
           cmocka_unit_test(a_tensor_in_two_shards_is_refused),
           cmocka_unit_test(config_and_tensors_must_agree),
+          cmocka_unit_test(a_tied_head_may_be_several_tensors),
+          cmocka_unit_test(many_tensors_with_the_name_of_a_tied_head_are_read_once),
           cmocka_unit_test(directories_without_weights_say_so),
           cmocka_unit_test(chat_templates_are_found_newest_form_first),
           cmocka_unit_test(a_vocabulary_needs_no_weights_and_no_known_architecture),

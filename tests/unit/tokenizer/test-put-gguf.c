@@ -6,8 +6,29 @@
 
 #include "core/file.h"
 #include "format/gguf/gguf.h"
+#include "tokenizer/compare.h"
 #include "tokenizer/put-gguf.h"
+#include "tokenizer/put-json.h"
 #include "tokenizer/tokenizer.h"
+
+/* Writes a tokenizer of a GGUF file as tokenizer.json, and compares the tokens of texts. */
+static void check_json(const struct inf_tokenizer *tok)
+{
+    struct inf_tokenizer *again;
+    struct inf_err err;
+    char *json, *config;
+
+    ASSERT_OK_ERR(tokenizer_put_json(tok, "{{ messages }}", 14, &json, &config, &err), err);
+    ASSERT_CONTAINS(config, "{{ messages }}");
+    ASSERT_OK_ERR(tokenizer_parse_json(json, strlen(json), config, strlen(config), &again, &err),
+                  err);
+    assert_int_equal(tokenizer_compare(tok, again), 0);
+    assert_int_equal(inf_tokenizer_adds_bos(tok), inf_tokenizer_adds_bos(again));
+    assert_int_equal(inf_tokenizer_bos(tok), inf_tokenizer_bos(again));
+    tokenizer_free(again);
+    free(json);
+    free(config);
+}
 
 /* Writes the tokenizer of a directory, and checks the model and the splitter that are written. */
 static void check(const char *dir, const char *model, const char *pre)
@@ -40,6 +61,7 @@ static void check(const char *dir, const char *model, const char *pre)
     if (inf_tokenizer_bos(tok) >= 0)
         assert_int_equal(inf_tokenizer_bos(tok), inf_tokenizer_bos(again));
     assert_int_equal(inf_tokenizer_adds_bos(tok), inf_tokenizer_adds_bos(again));
+    check_json(again);
     tokenizer_free(again);
     gguf_close(g);
     tokenizer_free(tok);
