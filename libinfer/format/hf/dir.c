@@ -167,10 +167,12 @@ static int add_named(struct format *f, const struct format_tensor *raw, const ch
 static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
                       struct inf_err *reterr)
 {
-    char name[HF_NAME_MAX], tied[HF_NAME_MAX];
+    char name[HF_NAME_MAX], tied[HF_NAME_MAX], in_layer[256];
+    const bool predicts = c->hp.n_extra_layers > 0 &&
+                          hf_name_predictor(raw->name, c->hp.n_layers, in_layer, sizeof(in_layer));
     const char *end;
 
-    if (!hf_name(c->desc, raw->name, name))
+    if (!hf_name(c->desc, predicts ? in_layer : raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
     /* If embedding and head are tied, either of the two matrices may be stored. If both are stored,
      * both are used, as in transformers. A quantized matrix is several tensors. */
@@ -281,6 +283,17 @@ static void settle_norms(struct format *f)
     }
 }
 
+/* Many directories lack the layers that predict further tokens, although config.json counts
+ * them. */
+static void settle_predictor(struct format *f)
+{
+    char name[HF_NAME_MAX];
+
+    snprintf(name, sizeof(name), "blk.%u.nextn.enorm.weight", f->hp.n_layers);
+    if (!format_find(f, name))
+        f->hp.n_extra_layers = 0;
+}
+
 static int read_tensors(struct format *f, const struct hf_config *c, struct inf_err *reterr)
 {
     size_t n = 0;
@@ -300,6 +313,7 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
     for (uint32_t i = 0; r == 0 && i < f->hp.embed.n_dense; i++)
         r = add_dense(f, i, reterr);
     settle_norms(f);
+    settle_predictor(f);
     f->hp.no_head = c->base && !c->tied && !format_find(f, "output.weight");
     /* For encoders the tensors alone decide which biases there are. */
     return r == 0 && !c->hp.embed.encoder ? check_biases(f, c, reterr) : r;
