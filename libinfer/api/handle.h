@@ -61,6 +61,13 @@ struct inf_engine {
 int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
                 struct inf_err *reterr);
 
+/* The graph that a runner computes. */
+enum setup_graph {
+    SETUP_MODEL,     /* model_build() */
+    SETUP_EXPORTING, /* model_build_exporting() */
+    SETUP_PREDICTOR, /* model_build_predictor() */
+};
+
 /* Requirements of a new runner (sched/runner.h: a model that is ready to run on a device), and the
  * resources that the runner may use. */
 struct setup {
@@ -70,6 +77,7 @@ struct setup {
     uint64_t device_bytes;   /* limit of memory to use on a device with its own memory; 0: all */
     uint64_t reserved_bytes; /* bytes of this memory that a draft model will use */
     bool shares_backend;     /* the backend belongs to another runner */
+    enum setup_graph graph;
     uint32_t n_threads;
     uint32_t n_ctx;    /* positions per sequence */
     uint32_t n_blocks; /* blocks of each FULL group; 0: as many as one sequence needs */
@@ -87,6 +95,9 @@ struct setup {
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
                           const char *kv_type, struct kv_layout *ret_layout,
                           struct inf_err *reterr);
+/* Builds a graph of a model. Returns the errors of the function that builds it. */
+int setup_graph(const struct inf_model *model, enum setup_graph which, struct graph **ret_graph,
+                struct inf_err *reterr);
 /* Like setup_layout_of_graph(), for the graph that model_build() makes. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);

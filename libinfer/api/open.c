@@ -115,6 +115,7 @@ static void fill_info(struct inf_model *m)
         m->info.n_madds_head = model_madds_head(m->model);
         m->info.n_madds_token = model_madds_layers(m->model) + m->info.n_madds_head;
         m->info.tied_head = model_tied_head(m->model);
+        m->info.predicts = model_predicts(m->model);
     }
 }
 

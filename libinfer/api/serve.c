@@ -73,13 +73,13 @@ static bool kv_type_is_auto(const char *kv_type)
 }
 
 /* Opens the device with its KV pool and its plan, the compiled graph. *ret_draft_room: bytes that
- * remain for the keys and values of the draft model. *ret_automatic: the number format that "auto"
+ * remain for the keys and values of the drafter. *ret_automatic: the number format that "auto"
  * means. */
 static int open_runner(const struct inf_engine_params *params, struct setup *setup,
                        struct runner **ret_runner, uint64_t *ret_draft_room,
                        const char **ret_automatic, struct inf_err *reterr)
 {
-    const double share = draft_model_share(params);
+    double share;
     struct inf_engine_params own = *params, *p = &own;
     _cleanup_(backend_freep) struct backend *backend = NULL;
     struct kv_layout layout;
@@ -92,6 +92,10 @@ static int open_runner(const struct inf_engine_params *params, struct setup *set
     r = setup_backend_for(p->model, setup, &backend, reterr);
     if (r < 0)
         return r;
+    r = draft_choose_graph(p, backend, setup, reterr);
+    if (r < 0)
+        return r;
+    share = draft_share(p, setup);
     room = setup_kv_room(backend, p->model, setup);
     *ret_draft_room = (uint64_t)((double)room * share);
     room -= *ret_draft_room;
@@ -148,8 +152,8 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
         const char *name;
         enum speculation_kind kind;
     } kinds[] = {
-        {"none", SPECULATION_OFF},      {"auto", SPECULATION_AUTO},   {"model", SPECULATION_MODEL},
-        {"suffix", SPECULATION_SUFFIX}, {"ngram", SPECULATION_NGRAM},
+        {"none", SPECULATION_OFF},  {"auto", SPECULATION_AUTO},     {"model", SPECULATION_MODEL},
+        {"mtp", SPECULATION_MODEL}, {"suffix", SPECULATION_SUFFIX}, {"ngram", SPECULATION_NGRAM},
     };
     const char *name = p->draft_kind ? p->draft_kind : p->draft_model ? "model" : "none";
 
@@ -159,7 +163,7 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
         if (strcmp(name, kinds[i].name) != 0)
             continue;
         *ret_kind = kinds[i].kind;
-        if (*ret_kind == SPECULATION_MODEL && !p->draft_model)
+        if (strcmp(name, "model") == 0 && !p->draft_model)
             return err_set(reterr, EINVAL, "drafts of the kind \"model\" need a draft model");
         return 0;
     }
@@ -216,9 +220,8 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     if (r < 0)
         return err_set(reterr, -r, "the scheduler could not be created: %s", strerror(-r));
     engine->model = inf_model_ref(params->model);
-    r = limits.speculation != SPECULATION_OFF && draft_model_is_used(params)
-            ? draft_model_attach(engine, params, &setup, draft_room, reterr)
-            : 0;
+    if (draft_model_is_used(params) || setup.graph == SETUP_EXPORTING)
+        r = draft_attach(engine, params, &setup, draft_room, reterr);
     if (r == 0 && params->tier)
         r = attach_tier(engine, params, reterr);
     /* A device may have copied the weights, so check that the files are unchanged. */

@@ -101,6 +101,15 @@ int setup_layout_of_graph(const struct inf_model *model, const struct graph *gra
     return 0;
 }
 
+int setup_graph(const struct inf_model *model, enum setup_graph which, struct graph **ret_graph,
+                struct inf_err *reterr)
+{
+    if (which == SETUP_PREDICTOR)
+        return model_build_predictor(model->model, ret_graph, reterr);
+    return which == SETUP_EXPORTING ? model_build_exporting(model->model, ret_graph, reterr)
+                                    : model_build(model->model, ret_graph, reterr);
+}
+
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr)
 {
@@ -347,13 +356,14 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     struct runner_params params = {
         .limits = {setup->max_rows, setup->max_logits, setup->max_seqs, setup->n_ctx},
         .n_vocab = model->info.n_vocab,
+        .n_hidden = setup->graph == SETUP_MODEL ? 0 : model->info.n_embd,
         .shares_backend = setup->shares_backend,
     };
     int r;
 
     if (!model->model)
         return model_refuse_text(model, reterr);
-    r = model_build(model->model, &graph, reterr);
+    r = setup_graph(model, setup->graph, &graph, reterr);
     if (r < 0)
         return r;
     params.graph = graph;

@@ -92,7 +92,7 @@ static bool is_of_experts(const struct format_tensor *t)
 
 static const struct weight *weight_named(const struct model *m, const char *name, size_t n)
 {
-    const size_t n_weights = (size_t)(m->hp->n_layers + 1) * m->arch->desc.n_slots;
+    const size_t n_weights = model_n_weights(m);
 
     for (size_t i = 0; i < n_weights; i++) {
         const struct weight *w = &m->weights[i];

@@ -132,14 +132,6 @@ static int add_weight(struct source *s, const char *name, const struct weight *w
     return r;
 }
 
-static void put_name(const struct arch_slot *slot, uint32_t i_row, char *name, size_t size)
-{
-    if (slot->flags & SLOT_WHOLE)
-        snprintf(name, size, "%s", slot->gguf);
-    else
-        snprintf(name, size, "blk.%u.%s", i_row, slot->gguf);
-}
-
 /* Adds the two matrices that GGUF files of Qwen3-Next have instead of SLOT_DELTA_QKVZ. */
 static int add_delta_joined(struct source *s, const struct weight *w, uint32_t i_row,
                             struct inf_err *reterr)
@@ -218,7 +210,7 @@ static int add_slot(struct source *s, const struct arch_slot *slot, uint32_t i_r
         return 0;
     if (slot->id == SLOT_DELTA_QKVZ)
         return add_delta_joined(s, w, i_row, reterr);
-    put_name(slot, i_row, name, sizeof(name));
+    bind_name(s->model->hp, slot, i_row, name, sizeof(name));
     r = source_order(s, (enum slot)slot->id, i_row, w, &order, reterr);
     /* In GGUF files, the table of per-layer embeddings has rows for all tokens, also for tokens for
      * which the directory has no row. */
@@ -271,7 +263,7 @@ static int add_weights(struct source *s, struct inf_err *reterr)
     const uint32_t n_layers = s->model->hp->n_layers;
     int r = 0;
 
-    s->tensors = NEW(struct source_tensor, ((size_t)n_layers + 1) * (desc->n_slots + 1) + 1);
+    s->tensors = NEW(struct source_tensor, ((size_t)n_layers + 2) * (desc->n_slots + 1) + 1);
     if (!s->tensors)
         return err_set(reterr, ENOMEM, "out of memory");
     for (size_t i = 0; r == 0 && i < desc->n_slots; i++) {
@@ -281,6 +273,8 @@ static int add_weights(struct source *s, struct inf_err *reterr)
             continue;
         for (uint32_t l = whole ? n_layers : 0; r == 0 && l < n_layers + whole; l++)
             r = add_slot(s, &desc->slots[i], l, reterr);
+        if (r == 0 && !whole && s->model->predicts)
+            r = add_slot(s, &desc->slots[i], hparams_predict_row(s->model->hp), reterr);
     }
     return r == 0 ? add_divisors(s, reterr) : r;
 }

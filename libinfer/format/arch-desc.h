@@ -24,12 +24,13 @@ enum arch_dim {
     DIM_1,    /* in `rows` of a slot: the weight is a vector */
     DIM_VOCAB,
     DIM_EMBD,
-    DIM_Q,     /* heads × head size */
-    DIM_Q_2,   /* twice DIM_Q: queries and gates */
-    DIM_KV,    /* key/value heads × head size */
-    DIM_QKV,   /* DIM_Q + 2 × DIM_KV */
-    DIM_HEAD,  /* size of a head */
-    DIM_HEADS, /* number of heads */
+    DIM_EMBD_2, /* twice DIM_EMBD: the embedding of a token and a hidden state */
+    DIM_Q,      /* heads × head size */
+    DIM_Q_2,    /* twice DIM_Q: queries and gates */
+    DIM_KV,     /* key/value heads × head size */
+    DIM_QKV,    /* DIM_Q + 2 × DIM_KV */
+    DIM_HEAD,   /* size of a head */
+    DIM_HEADS,  /* number of heads */
     DIM_FF,
     DIM_FF_2, /* twice DIM_FF: two matrices in one */
     DIM_EXPERTS,
@@ -76,6 +77,8 @@ enum arch_layers {
 
     IN_DENSE = 1 << 4,  /* layers without experts */
     IN_SPARSE = 1 << 5, /* layers with experts */
+
+    IN_PREDICTS = 1 << 6, /* only the layer that predicts a further token */
 };
 
 /* One row of the table of an architecture's weights. */

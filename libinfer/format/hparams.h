@@ -62,6 +62,7 @@ enum layer_kind {
     LAYER_ATTENTION, /* attention, with the window of the model if it has one */
     LAYER_FULL,      /* attention without a window */
     LAYER_RECURRENT, /* no attention, but a state of a fixed size */
+    LAYER_PREDICTS,  /* attention without a window, in the layer that predicts a further token */
 };
 
 /* Holds what differs between the layers of some models. Counts that are 0 have the value of the
@@ -183,9 +184,11 @@ struct hparams {
     /* Sliding window in tokens, including the row's own token; 0: none. With bidirectional
      * attention each side has this window. */
     uint32_t window;
-    /* [n_layers]. */
+    /* [n_layers]. If the file has layers that only predict further tokens, the first of them is at
+     * hparams_predict_row(). */
     struct hparams_layer layers[HPARAMS_MAX_LAYERS];
-    uint32_t n_extra_layers; /* layers after the others that only predict further tokens, and
+    uint32_t n_extra_layers; /* layers after the others that only predict further tokens; the first
+                                of them can draft tokens (model_build_predictor()), and further ones
                                 are not used */
     /* The number of pairs of a head that each of the three positions rotates, and then 0. Only new
      * GGUF files need them, because in a text without images the positions are equal. */
@@ -210,6 +213,19 @@ struct hparams {
 static inline uint32_t hparams_window(const struct hparams *hp, uint32_t i_layer)
 {
     return hp->layers[i_layer].kind == LAYER_ATTENTION ? hp->window : 0;
+}
+
+/* Returns the row in tables of layers of the layer that predicts further tokens. Row n_layers is
+ * left out, because tables of weights have the weights outside the layers there. */
+static inline uint32_t hparams_predict_row(const struct hparams *hp)
+{
+    return hp->n_layers + 1;
+}
+
+/* Returns the number that a row of these tables has in names of tensors. */
+static inline uint32_t hparams_row_number(const struct hparams *hp, uint32_t i_row)
+{
+    return i_row > hp->n_layers ? i_row - 1 : i_row;
 }
 
 static inline void hparams_set_full(struct hparams *hp, uint32_t i_layer)

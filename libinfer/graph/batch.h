@@ -41,6 +41,8 @@ struct batch {
     uint32_t n_logits;
     const uint32_t *logit_rows; /* [n_logits], ascending: rows whose logits are requested */
     const float *input;         /* [n_rows, width] for graphs with GRAPH_INPUT, else NULL */
+    float *exported;            /* output [n_rows or n_logits, width] for graphs with GRAPH_EXPORT;
+                                   NULL: it is not needed */
     const uint8_t *types;       /* [n_rows] token types, for graphs that embed them; NULL: all
                                    are 0 */
     /* [n_rows] for graphs that embed positions: the row of the table that each row reads; NULL: the

@@ -377,6 +377,11 @@ graph_ref graph_pool(struct graph *g, graph_ref x)
     return graph_append(g, node_init(GRAPH_POOL, x, GRAPH_NONE, GRAPH_NONE));
 }
 
+graph_ref graph_export(struct graph *g, graph_ref x)
+{
+    return graph_append(g, node_init(GRAPH_EXPORT, x, GRAPH_NONE, GRAPH_NONE));
+}
+
 void graph_output(struct graph *g, graph_ref x)
 {
     graph_append(g, node_init(GRAPH_OUTPUT, x, GRAPH_NONE, GRAPH_NONE));

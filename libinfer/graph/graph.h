@@ -42,17 +42,18 @@ enum graph_op {
     GRAPH_GLU,       /* act(gate) × up */
     GRAPH_ACT,       /* act(x) */
     GRAPH_ADD,
-    GRAPH_SCALE, /* x × constant, or each column × its element of w */
-    GRAPH_ROWS,  /* keeps only the rows whose logits the batch requests */
-    GRAPH_POOL,  /* the mean of the rows of each sequence */
-    GRAPH_COLS,  /* some of the columns of x */
-    GRAPH_CAP,   /* c × tanh(x / c) */
-    GRAPH_CONV,  /* convolution of each column along the rows of its sequence */
-    GRAPH_DELTA, /* gated delta rule along the rows of a sequence */
-    GRAPH_ROUTE, /* selects experts for each row */
-    GRAPH_MIX,   /* the weighted sum of the slots of each row */
-    GRAPH_BLEND, /* sums of the streams of each row, with factors for each pair */
-    GRAPH_LEVEL, /* x, scaled to the magnitude of another row */
+    GRAPH_SCALE,  /* x × constant, or each column × its element of w */
+    GRAPH_ROWS,   /* keeps only the rows whose logits the batch requests */
+    GRAPH_EXPORT, /* copies x to `exported` of the batch */
+    GRAPH_POOL,   /* the mean of the rows of each sequence */
+    GRAPH_COLS,   /* some of the columns of x */
+    GRAPH_CAP,    /* c × tanh(x / c) */
+    GRAPH_CONV,   /* convolution of each column along the rows of its sequence */
+    GRAPH_DELTA,  /* gated delta rule along the rows of a sequence */
+    GRAPH_ROUTE,  /* selects experts for each row */
+    GRAPH_MIX,    /* the weighted sum of the slots of each row */
+    GRAPH_BLEND,  /* sums of the streams of each row, with factors for each pair */
+    GRAPH_LEVEL,  /* x, scaled to the magnitude of another row */
     GRAPH_PEAKS, /* by how much x exceeds the mean of its row plus some standard deviations, or 0 */
     GRAPH_TURN,  /* columns in another order, scaled and rotated (struct turn_params) */
     GRAPH_OUTPUT,
@@ -183,6 +184,9 @@ graph_ref graph_peaks(struct graph *g, graph_ref x, float f);
  * already, returns it. */
 graph_ref graph_turn(struct graph *g, graph_ref x, const struct turn_params *turn);
 graph_ref graph_rows(struct graph *g, graph_ref x);
+/* Copies the rows of @x to the memory `exported` of the batch, if it has this member. @x has all
+ * rows or the requested ones. The result must not be read. A graph can have only one such node. */
+graph_ref graph_export(struct graph *g, graph_ref x);
 /* Computes the mean of the rows of each sequence. A batch for a graph with this node requests the
  * logits of exactly one row of each sequence. It does not matter which row this is. */
 graph_ref graph_pool(struct graph *g, graph_ref x);

@@ -19,31 +19,15 @@
 #define MAX_WIDTH (1u << 28)
 
 static const char *const op_names[] = {
-    [GRAPH_EMBED] = "embed",
-    [GRAPH_RMS_NORM] = "rms_norm",
-    [GRAPH_MATMUL] = "matmul",
-    [GRAPH_ROPE] = "rope",
-    [GRAPH_ATTENTION] = "attention",
-    [GRAPH_GLU] = "glu",
-    [GRAPH_ADD] = "add",
-    [GRAPH_SCALE] = "scale",
-    [GRAPH_ROWS] = "rows",
-    [GRAPH_OUTPUT] = "output",
-    [GRAPH_INPUT] = "input",
-    [GRAPH_LAYER_NORM] = "layer_norm",
-    [GRAPH_ACT] = "act",
-    [GRAPH_POOL] = "pool",
-    [GRAPH_STORE] = "store",
-    [GRAPH_COLS] = "cols",
-    [GRAPH_CAP] = "cap",
-    [GRAPH_CONV] = "conv",
-    [GRAPH_DELTA] = "delta",
-    [GRAPH_ROUTE] = "route",
-    [GRAPH_MIX] = "mix",
-    [GRAPH_BLEND] = "blend",
-    [GRAPH_LEVEL] = "level",
-    [GRAPH_PEAKS] = "peaks",
-    [GRAPH_TURN] = "turn",
+    [GRAPH_EMBED] = "embed",   [GRAPH_RMS_NORM] = "rms_norm",   [GRAPH_MATMUL] = "matmul",
+    [GRAPH_ROPE] = "rope",     [GRAPH_ATTENTION] = "attention", [GRAPH_GLU] = "glu",
+    [GRAPH_ADD] = "add",       [GRAPH_SCALE] = "scale",         [GRAPH_ROWS] = "rows",
+    [GRAPH_OUTPUT] = "output", [GRAPH_INPUT] = "input",         [GRAPH_LAYER_NORM] = "layer_norm",
+    [GRAPH_ACT] = "act",       [GRAPH_POOL] = "pool",           [GRAPH_EXPORT] = "export",
+    [GRAPH_STORE] = "store",   [GRAPH_COLS] = "cols",           [GRAPH_CAP] = "cap",
+    [GRAPH_CONV] = "conv",     [GRAPH_DELTA] = "delta",         [GRAPH_ROUTE] = "route",
+    [GRAPH_MIX] = "mix",       [GRAPH_BLEND] = "blend",         [GRAPH_LEVEL] = "level",
+    [GRAPH_PEAKS] = "peaks",   [GRAPH_TURN] = "turn",
 };
 
 const char *graph_op_name(enum graph_op op)
@@ -423,10 +407,10 @@ static int check_turn(const struct graph_node *node, const struct graph_node *x,
     return 0;
 }
 
-static bool has_input(const struct graph_node *nodes, size_t n)
+static bool has_op(const struct graph_node *nodes, size_t n, enum graph_op op)
 {
     for (size_t i = 0; i < n; i++)
-        if (nodes[i].op == GRAPH_INPUT)
+        if (nodes[i].op == op)
             return true;
     return false;
 }
@@ -450,6 +434,7 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
     case GRAPH_LAYER_NORM:
         return check_layer_norm(node, src[0], reterr);
     case GRAPH_ACT:
+    case GRAPH_EXPORT:
         return 0;
     case GRAPH_MATMUL:
         return node->w.n_experts > 0 ? check_experts(node, src[0], src[1], reterr)
@@ -542,7 +527,8 @@ int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *nod
     for (unsigned i = 0; i < n_inputs(node); i++) {
         const graph_ref ref = node->src[i];
 
-        if (ref < 0 || (size_t)ref >= n || nodes[ref].op == GRAPH_OUTPUT)
+        if (ref < 0 || (size_t)ref >= n || nodes[ref].op == GRAPH_OUTPUT ||
+            nodes[ref].op == GRAPH_EXPORT)
             return err_set(reterr, EINVAL, "%s: its input %u is not a value of this graph",
                            graph_op_name(node->op), i);
         src[i] = &nodes[ref];
@@ -555,8 +541,8 @@ int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *nod
     if (!slots_fit(node, src))
         return err_set(reterr, EINVAL, "%s: its input has slots of experts",
                        graph_op_name(node->op));
-    if (node->op == GRAPH_INPUT && has_input(nodes, n))
-        return err_set(reterr, EINVAL, "input: the graph has one already");
+    if ((node->op == GRAPH_INPUT || node->op == GRAPH_EXPORT) && has_op(nodes, n, node->op))
+        return err_set(reterr, EINVAL, "%s: the graph has one already", graph_op_name(node->op));
     r = check_op(node, src, reterr);
     if (r == 0 && node->width > MAX_WIDTH)
         return err_set(reterr, EINVAL, "%s: %u columns are too many", graph_op_name(node->op),

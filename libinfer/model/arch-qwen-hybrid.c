@@ -68,7 +68,8 @@ static const struct arch_class classes_35[] = {
          "linear_value_head_dim", .absent = 128, .flags = FIELD_IN_GGUF},                          \
         {FIELD(full_every), FIELD_COUNT, "full_attention_interval", "full_attention_interval",     \
          .absent = 4},                                                                             \
-        {FIELD(n_extra_layers), FIELD_COUNT, "nextn_predict_layers", NULL},                        \
+        {FIELD(n_extra_layers), FIELD_COUNT, "nextn_predict_layers", "mtp_num_hidden_layers",      \
+         "num_nextn_predict_layers"},                                                              \
         {FIELD(experts.n), FIELD_COUNT, "expert_count", NULL},                                     \
         {FIELD(experts.n_used), FIELD_COUNT, "expert_used_count", NULL},                           \
         {FIELD(experts.ff), FIELD_COUNT, "expert_feed_forward_length", NULL},                      \
@@ -129,6 +130,7 @@ static const struct arch_slot slots_next[] = {
     SLOTS_GATED_FF(IN_DENSE),
     SLOTS_EXPERTS,
     SLOTS_SHARED_EXPERT,
+    SLOTS_PREDICTOR,
 };
 
 static const struct arch_slot slots_35[] = {
@@ -144,9 +146,22 @@ static const struct arch_slot slots_35[] = {
     SLOTS_GATED_FF(IN_DENSE),
     SLOTS_EXPERTS,
     SLOTS_SHARED_EXPERT,
+    SLOTS_PREDICTOR,
 };
 
+/* Tensors "mtp." are used if config.json says how many layers predict further tokens. */
 static const char *const unused[] = {"mtp.", "visual.", NULL};
+
+/* Describes the first layer that predicts further tokens. Like the last of the other layers, it has
+ * experts if they have. */
+static void hybrid_set_predictor(struct hparams *hp)
+{
+    const uint32_t i_row = hparams_predict_row(hp);
+
+    if (hp->n_extra_layers > 0 && i_row < HPARAMS_MAX_LAYERS)
+        hp->layers[i_row] = (struct hparams_layer){.kind = LAYER_PREDICTS,
+                                                   .sparse = hp->layers[hp->n_layers - 1].sparse};
+}
 
 static int hybrid_finish(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
@@ -160,9 +175,12 @@ static int hybrid_finish(struct hparams *hp, enum arch_source source, struct inf
     if (hp->n_extra_layers >= hp->n_layers)
         return err_set(reterr, EBADMSG, "%u of %u layers only predict further tokens",
                        hp->n_extra_layers, hp->n_layers);
-    if (source == ARCH_HF)
+    if (source == ARCH_HF) {
+        hybrid_set_predictor(hp);
         return 0;
+    }
     hp->n_layers -= hp->n_extra_layers;
+    hybrid_set_predictor(hp);
     d->negated = true;
     d->v_dim = d->n_v_heads > 0 ? d->v_dim / d->n_v_heads : 0;
     for (uint32_t i = 0; hp->full_every > 0 && i < MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS);
@@ -182,6 +200,7 @@ static void hybrid_to_gguf(struct hparams *hp)
             hp->full_every = i + 1;
             break;
         }
+    hp->n_layers += hp->n_extra_layers;
 }
 
 static void hybrid_to_gguf_35(struct hparams *hp)
@@ -280,28 +299,40 @@ static graph_ref hybrid_delta(const struct model *m, struct graph *g, uint32_t i
     return graph_glu(g, in.z, y, GRAPH_ACT_SILU);
 }
 
+/* Builds a layer. If @ends, only rows with requested logits remain after its first part. */
+static graph_ref hybrid_layer(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                              bool ends)
+{
+    const bool recurrent = m->hp->layers[i_layer].kind == LAYER_RECURRENT;
+    graph_ref h = layer_norm(m, g, i_layer, x, SLOT_ATTN_NORM);
+
+    h = recurrent ? hybrid_delta(m, g, i_layer, h) : hybrid_attention(m, g, i_layer, h);
+    if (ends) {
+        h = graph_rows(g, h);
+        x = graph_rows(g, x);
+    }
+    h = recurrent ? layer_linear(m, g, i_layer, h, SLOT_DELTA_OUT, SLOT_ABSENT)
+                  : layer_linear(m, g, i_layer, h, SLOT_OUT, SLOT_OUT_BIAS);
+    x = graph_add(g, x, h);
+    h = layer_norm(m, g, i_layer, x, SLOT_FFN_NORM);
+    return graph_add(g, x, layer_ff(m, g, i_layer, h));
+}
+
 static void hybrid_build(const struct model *m, struct graph *g)
 {
     const uint32_t n = m->hp->n_layers;
-    graph_ref x = layer_embed(m, g), h;
+    graph_ref x = layer_embed(m, g);
 
     for (uint32_t i = 0; i < n; i++) {
-        const bool recurrent = m->hp->layers[i].kind == LAYER_RECURRENT;
-
         graph_begin_layer(g, i);
-        h = layer_norm(m, g, i, x, SLOT_ATTN_NORM);
-        h = recurrent ? hybrid_delta(m, g, i, h) : hybrid_attention(m, g, i, h);
-        if (i == n - 1) {
-            h = graph_rows(g, h);
-            x = graph_rows(g, x);
-        }
-        h = recurrent ? layer_linear(m, g, i, h, SLOT_DELTA_OUT, SLOT_ABSENT)
-                      : layer_linear(m, g, i, h, SLOT_OUT, SLOT_OUT_BIAS);
-        x = graph_add(g, x, h);
-        h = layer_norm(m, g, i, x, SLOT_FFN_NORM);
-        x = graph_add(g, x, layer_ff(m, g, i, h));
+        x = hybrid_layer(m, g, i, x, i == n - 1 && !m->exports);
     }
     layer_head(m, g, x);
+}
+
+static graph_ref hybrid_predictor(const struct model *m, struct graph *g, graph_ref x)
+{
+    return hybrid_layer(m, g, hparams_predict_row(m->hp), x, true);
 }
 
 const struct arch arch_qwen3_next = {
@@ -310,6 +341,7 @@ const struct arch arch_qwen3_next = {
              .unused = unused, .plain_gguf = true, .finish = hybrid_finish,
              .to_gguf = hybrid_to_gguf},
     .build = hybrid_build,
+    .build_predictor = hybrid_predictor,
 };
 
 const struct arch arch_qwen35 = {
@@ -318,4 +350,5 @@ const struct arch arch_qwen35 = {
              .unused = unused, .plain_gguf = true, .finish = hybrid_finish_35,
              .to_gguf = hybrid_to_gguf_35},
     .build = hybrid_build,
+    .build_predictor = hybrid_predictor,
 };

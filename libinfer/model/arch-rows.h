@@ -226,6 +226,46 @@
             DIM_EMBD, DIM_SHARED_FF, .in = IN_SPARSE                                               \
     }
 
+/* The parts that only the layer that predicts a further token has, besides those of a layer with
+ * attention. In Hugging Face layout these are the tensors "mtp.fc.weight" and so on. */
+#define SLOTS_PREDICTOR                                                                            \
+    {SLOT_PREDICT_EMBD_NORM,                                                                       \
+     "nextn.enorm.weight",                                                                         \
+     "pre_fc_norm_embedding.weight",                                                               \
+     NULL,                                                                                         \
+     DIM_1,                                                                                        \
+     DIM_EMBD,                                                                                     \
+     .in = IN_PREDICTS},                                                                           \
+        {SLOT_PREDICT_HIDDEN_NORM,                                                                 \
+         "nextn.hnorm.weight",                                                                     \
+         "pre_fc_norm_hidden.weight",                                                              \
+         NULL,                                                                                     \
+         DIM_1,                                                                                    \
+         DIM_EMBD,                                                                                 \
+         .in = IN_PREDICTS},                                                                       \
+        {SLOT_PREDICT_JOIN, "nextn.eh_proj.weight", "fc.weight", NULL, DIM_EMBD,                   \
+         DIM_EMBD_2,        .in = IN_PREDICTS},                                                    \
+        {SLOT_PREDICT_OUT_NORM,                                                                    \
+         "nextn.shared_head_norm.weight",                                                          \
+         "norm.weight",                                                                            \
+         NULL,                                                                                     \
+         DIM_1,                                                                                    \
+         DIM_EMBD,                                                                                 \
+         .flags = SLOT_OPTIONAL,                                                                   \
+         .in = IN_PREDICTS},                                                                       \
+        {SLOT_PREDICT_EMBD,                                                                        \
+         "nextn.embed_tokens.weight",                                                              \
+         "embed_tokens.weight",                                                                    \
+         NULL,                                                                                     \
+         DIM_VOCAB,                                                                                \
+         DIM_EMBD,                                                                                 \
+         .flags = SLOT_OPTIONAL | SLOT_TABLE,                                                      \
+         .in = IN_PREDICTS},                                                                       \
+    {                                                                                              \
+        SLOT_PREDICT_HEAD, "nextn.shared_head_head.weight", "lm_head.weight", NULL, DIM_VOCAB,     \
+            DIM_EMBD, .flags = SLOT_OPTIONAL, .in = IN_PREDICTS                                    \
+    }
+
 /* Fields of config.json for experts, with the defaults of a class. */
 #define FIELDS_EXPERTS(n_experts, n_used_experts, width)                                           \
     {FIELD(experts.n), FIELD_COUNT,         NULL,                                                  \

@@ -37,9 +37,15 @@ struct model {
     const struct arch *arch;
     struct arena arena; /* memory of weights, inv_freq, and vectors that are not stored as F32 */
 
-    /* [n_layers + 1, n_slots]: the weights of the layers in the order of the architecture's table,
-     * and then the weights outside the layers. Weights that a model does not have are zeroed. */
+    /* [rows, n_slots]: the weights of the layers in the order of the architecture's table, then the
+     * weights outside the layers, and then those of the layer that predicts a further token
+     * (hparams_predict_row()). Weights that a model does not have are zeroed. */
     struct weight *weights;
+    bool predicts; /* the model has such a layer */
+    /* The halves of SLOT_PREDICT_JOIN: [n_embd, n_embd] each, for the embedding and for the hidden
+     * state. */
+    struct weight predict_join[2];
+    bool exports;               /* while a graph is built: it exports the hidden states */
     uint8_t slot_index[SLOT_N]; /* the number of a slot in the table; SLOT_NONE: not in the table */
     bool tied;                  /* the head is the embedding */
     struct weight head_pair;    /* [2, n_embd]: copy of the rows of the head for head_pair_tokens */
@@ -72,6 +78,9 @@ struct arch {
     /* Builds the whole graph. Errors are kept in the graph. NULL: the model only computes
      * vectors. */
     void (*build)(const struct model *m, struct graph *g);
+    /* Builds the layer that predicts a further token, from its joined input @x to its result before
+     * the last norm. The layer is at hparams_predict_row(). NULL: such layers are not supported. */
+    graph_ref (*build_predictor)(const struct model *m, struct graph *g, graph_ref x);
     /* Builds the graph only up to the last norm; the caller adds the pooling. NULL: use
      * layer_decoder_rows(). */
     graph_ref (*build_rows)(const struct model *m, struct graph *g, enum pooling pooling);
@@ -87,6 +96,8 @@ const struct weight *layer_w(const struct model *m, uint32_t i_layer, enum slot 
 const struct weight *model_w(const struct model *m, enum slot slot);
 /* Replaces the weight of a slot that the table of the architecture has. */
 void layer_set(struct model *m, uint32_t i_layer, enum slot slot, const struct weight *w);
+/* Returns the number of members of m->weights. */
+size_t model_n_weights(const struct model *m);
 /* Number of low-rank pairs of a task: one for each weight, and one for the projection of token
  * vectors. */
 size_t model_n_loras(const struct model *m);
@@ -124,8 +135,15 @@ struct weight bind_rows(const struct weight *w, uint32_t first, uint32_t rows);
 /* Adds the bytes of the weight @s (including its planes, see graph/weight.h) and its multiply-adds
  * to the model's numbers for one token. @flags are those of its slot. */
 void bind_count(struct model *m, const struct weight *s, unsigned flags);
+/* weights.c: writes the name of the tensor of a slot; @i_row is a layer, or hparams_predict_row().
+ */
+void bind_name(const struct hparams *hp, const struct arch_slot *slot, uint32_t i_row, char *name,
+               size_t size);
 /* weights.c: sets and counts the weight of a slot in a layer. */
 void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w);
+/* predictor.c: divides the matrix that joins an embedding and a hidden state into its halves.
+ * -ENOMEM. */
+int bind_predict_join(struct binder *b);
 /* bind-interleaved.c: a function for the member `bind` of struct arch. Binds the experts of gpt-oss
  * that the table of slots does not describe. Errors are those of weights_bind(). */
 int bind_interleaved(struct binder *b);
@@ -231,7 +249,8 @@ graph_ref layer_ff(const struct model *m, struct graph *g, uint32_t i_layer, gra
  * @norm, @h is normalized first. */
 graph_ref layer_add(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                     graph_ref h, enum slot norm);
-/* Appends the final norm, the head, the limit of the logits (final_softcap) and the output. */
+/* Appends the final norm, the head, the limit of the logits (final_softcap) and the output. If the
+ * graph exports hidden states, @x has all rows. */
 void layer_head(const struct model *m, struct graph *g, graph_ref x);
 /* Returns whether only the pooled rows are needed after this layer's attention. This is the case in
  * the last layer, if the pooling takes the first or the last row. */

@@ -55,6 +55,8 @@ uint32_t dim_of(const struct hparams *hp, uint32_t i_layer, enum arch_dim dim)
         return hp->n_vocab;
     case DIM_EMBD:
         return hp->n_embd;
+    case DIM_EMBD_2:
+        return 2 * hp->n_embd;
     case DIM_Q:
     case DIM_Q_2:
     case DIM_KV:
@@ -113,6 +115,7 @@ bool layer_is_in(const struct hparams *hp, uint32_t i_layer, unsigned in)
     const unsigned second = in & (IN_DENSE | IN_SPARSE);
     const unsigned attention = l->shared > 0 ? IN_ATTENTION : IN_ATTENTION | IN_OWN_KV;
 
-    return (first == 0 || (first & (l->kind == LAYER_RECURRENT ? IN_RECURRENT : attention))) &&
+    return (!(in & IN_PREDICTS) || l->kind == LAYER_PREDICTS) &&
+           (first == 0 || (first & (l->kind == LAYER_RECURRENT ? IN_RECURRENT : attention))) &&
            (second == 0 || (second & (l->sparse ? IN_SPARSE : IN_DENSE)));
 }

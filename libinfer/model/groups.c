@@ -105,6 +105,8 @@ struct state_place group_place(const struct model *m, uint32_t i_layer)
     const uint32_t shared = m->hp->layers[i_layer].shared;
     const uint32_t i_owner = shared > 0 ? shared - 1 : i_layer;
 
+    if (m->hp->layers[i_layer].kind == LAYER_PREDICTS)
+        return (struct state_place){0, 0};
     if (!groups_needed(m->hp))
         return (struct state_place){0, i_owner};
     return groups_of(m->hp, i_owner + 1).place;

@@ -204,6 +204,10 @@ static graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint
 void layer_head(const struct model *m, struct graph *g, graph_ref x)
 {
     x = layer_norm(m, g, m->hp->n_layers, x, SLOT_OUT_NORM);
+    if (m->exports) {
+        graph_export(g, x);
+        x = graph_rows(g, x);
+    }
     x = graph_matmul(g, x, model_w(m, SLOT_HEAD), NULL);
     if (m->hp->final_softcap > 0)
         x = graph_cap(g, x, m->hp->final_softcap);

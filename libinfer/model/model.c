@@ -70,6 +70,19 @@ bool model_tied_head(const struct model *m)
     return m->tied;
 }
 
+bool model_predicts(const struct model *m)
+{
+    return m->predicts;
+}
+
+int model_build_exporting(const struct model *m, struct graph **ret_graph, struct inf_err *reterr)
+{
+    struct model exporting = *m;
+
+    exporting.exports = true;
+    return model_build(&exporting, ret_graph, reterr);
+}
+
 int model_build(const struct model *m, struct graph **ret_graph, struct inf_err *reterr)
 {
     _cleanup_(graph_freep) struct graph *g = NULL;

@@ -42,6 +42,18 @@ bool model_tied_head(const struct model *m);
  * for an encoder, which has no logits. */
 int model_build(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);
 
+/* Returns whether the model has a layer that predicts a further token (MTP, nextn). */
+bool model_predicts(const struct model *m);
+/* Does what model_build() does, with a GRAPH_EXPORT node for the result of the last norm in all
+ * rows: the hidden states, [rows, n_embd]. */
+int model_build_exporting(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);
+/* Builds the layer that predicts a further token. Row i of a batch has a token and, in `input`, the
+ * hidden state [n_embd] of the token before it. The logits are those of the token after it. The
+ * graph exports the hidden states of the rows with logits; they are the input if the layer goes on
+ * from its own prediction. The graph has one FULL group of one layer, and borrows from the model.
+ * -EOPNOTSUPP: the model has no such layer. */
+int model_build_predictor(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);
+
 /* The output computed from the rows of a text. */
 enum model_make {
     MODEL_MAKE_VECTOR, /* one vector per text */

@@ -210,14 +210,14 @@ static int bind_experts(struct binder *b, const struct arch_slot *slot, uint32_t
 
         if (!format_expert_name(slot->gguf, i, own, sizeof(own)))
             return 0;
-        snprintf(name, sizeof(name), "blk.%u.%s", i_layer, own);
+        snprintf(name, sizeof(name), "blk.%u.%s", hparams_row_number(b->m->hp, i_layer), own);
         t = take_tensor(b, name);
         if (!t && i == 0)
             return 0;
         if (!t)
             return err_set(b->err, EBADMSG, "the tensor %s is missing", name);
         if (i == 0) {
-            snprintf(name, sizeof(name), "blk.%u.%s", i_layer, slot->gguf);
+            bind_name(b->m->hp, slot, i_layer, name, sizeof(name));
             w.name = arena_strndup(&b->m->arena, name, strlen(name));
             w.experts = arena_zalloc(&b->m->arena, s->n_experts * sizeof(*w.experts));
             if (!w.name || !w.experts)
@@ -296,7 +296,7 @@ static int bind_coded_experts(struct binder *b, const struct arch_slot *slot, ui
 
         if (!format_expert_name(slot->gguf, i, own, sizeof(own)))
             return 1;
-        snprintf(name, sizeof(name), "blk.%u.%s", i_layer, own);
+        snprintf(name, sizeof(name), "blk.%u.%s", hparams_row_number(b->m->hp, i_layer), own);
         r = bind_coded(b, name, take_tensor(b, name), s->rows, s->cols, &all[i]);
         if (r < 0 || (r > 0 && i == 0))
             return r;
@@ -378,7 +378,8 @@ int bind_slot(struct binder *b, const struct arch_slot *slot, uint32_t i_layer, 
     if (r < 0 || b->m->hp->coded != CODED_PARO || !ret->data || ret->rows == 1)
         return r;
     if (ret->n_experts > 0 && slot->part_of == SLOT_GATE_UP_EXPERTS) {
-        snprintf(joined, sizeof(joined), "blk.%u.ffn_gate_up_exps.weight", i_layer);
+        snprintf(joined, sizeof(joined), "blk.%u.ffn_gate_up_exps.weight",
+                 hparams_row_number(b->m->hp, i_layer));
         name = joined;
     }
     return bind_turn(b, name, ret);

@@ -46,9 +46,17 @@ void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct w
     bind_count(b->m, w, 0);
 }
 
+size_t model_n_weights(const struct model *m)
+{
+    const uint32_t n_rows =
+        m->hp->n_extra_layers > 0 ? hparams_predict_row(m->hp) + 1 : m->hp->n_layers + 1;
+
+    return (size_t)n_rows * m->arch->desc.n_slots;
+}
+
 void model_count_planes(const struct model *m, uint64_t bytes[INF_DTYPE_N], uint64_t *n)
 {
-    const struct weight *end = m->weights + (m->hp->n_layers + 1) * m->arch->desc.n_slots;
+    const struct weight *end = m->weights + model_n_weights(m);
     const struct weight *tied = m->tied ? model_w(m, SLOT_HEAD) : NULL;
 
     for (const struct weight *w = m->weights; w < end; w++)
@@ -73,7 +81,7 @@ static int weights_new(struct binder *b)
     for (size_t i = desc->n_slots; i-- > 0;)
         if (desc->slots[i].id != SLOT_ABSENT)
             m->slot_index[desc->slots[i].id] = (uint8_t)i;
-    m->weights = arena_zalloc(&m->arena, (model_n_loras(m) - 1) * sizeof(*m->weights));
+    m->weights = arena_zalloc(&m->arena, model_n_weights(m) * sizeof(*m->weights));
     b->bound = NEW(bool, MAX(format_n_tensors(m->f), 1u));
     return m->weights && b->bound ? 0 : err_set(b->err, ENOMEM, "out of memory");
 }
@@ -108,12 +116,13 @@ static bool is_in_layer(const struct hparams *hp, const struct arch_slot *slot, 
     return layer_is_in(hp, i_layer, slot->in) && (!(slot->flags & SLOT_GATED) || hp->embed.gated);
 }
 
-static void put_name(const struct arch_slot *slot, uint32_t i_layer, char *name, size_t size)
+void bind_name(const struct hparams *hp, const struct arch_slot *slot, uint32_t i_row, char *name,
+               size_t size)
 {
     if (slot->flags & SLOT_WHOLE)
         snprintf(name, size, "%s", slot->gguf);
     else
-        snprintf(name, size, "blk.%u.%s", i_layer, slot->gguf);
+        snprintf(name, size, "blk.%u.%s", hparams_row_number(hp, i_row), slot->gguf);
 }
 
 /* Checks that a layer has all weights that it must have. */
@@ -132,7 +141,7 @@ static int check_needed(const struct binder *b, uint32_t i_row, bool whole)
             weight_at(b->m, i_row, (enum slot)s->id)->data)
             continue;
         if (s->gguf)
-            put_name(s, i_row, name, sizeof(name));
+            bind_name(b->m->hp, s, i_row, name, sizeof(name));
         else
             snprintf(name, sizeof(name), "of slot %u in layer %u", s->id, i_row);
         return err_set(b->err, EBADMSG, "the tensor %s is missing", name);
@@ -158,7 +167,7 @@ static int bind_row(struct binder *b, uint32_t i_row, bool whole)
             !is_in_layer(b->m->hp, s, i_layer))
             continue;
         if (s->gguf) {
-            put_name(s, i_row, name, sizeof(name));
+            bind_name(b->m->hp, s, i_row, name, sizeof(name));
             r = bind_slot(b, s, i_layer, name, w);
         }
         if (r == 0 && !w->data && s->part_of != SLOT_ABSENT)
@@ -181,13 +190,15 @@ static void tie_head(struct model *m)
     m->bytes_token += weight_bytes(head);
 }
 
-/* Returns whether a tensor belongs to a layer that only predicts further tokens. */
-static bool is_in_extra_layer(const struct hparams *hp, const char *name)
+/* Returns whether a tensor belongs to a layer that only predicts further tokens and is not used. */
+static bool is_in_extra_layer(const struct model *m, const char *name)
 {
+    const struct hparams *hp = m->hp;
+    const uint32_t first = hp->n_layers + (m->predicts ? 1 : 0);
     unsigned i_layer;
 
-    return hp->n_extra_layers > 0 && sscanf(name, "blk.%4u.", &i_layer) == 1 &&
-           i_layer >= hp->n_layers && i_layer - hp->n_layers < hp->n_extra_layers;
+    return hp->n_extra_layers > 0 && sscanf(name, "blk.%4u.", &i_layer) == 1 && i_layer >= first &&
+           i_layer - hp->n_layers < hp->n_extra_layers;
 }
 
 static int check_all_bound(const struct binder *b)
@@ -198,11 +209,36 @@ static int check_all_bound(const struct binder *b)
         const struct format_tensor *t = format_tensor_at(f, i);
 
         if (!b->bound[i] && strcmp(t->name, "rope_freqs.weight") != 0 &&
-            !is_in_extra_layer(b->m->hp, t->name))
+            !is_in_extra_layer(b->m, t->name))
             return err_set(b->err, EOPNOTSUPP, "tensor %.96s is not part of the architecture %s",
                            t->file_name, b->m->hp->arch);
     }
     return 0;
+}
+
+/* Binds the layer that predicts a further token, if the file has one that the architecture knows. A
+ * decoded token does not read its weights. */
+static int bind_predictor(struct binder *b)
+{
+    struct model *m = b->m;
+    const uint32_t i_row = hparams_predict_row(m->hp);
+    const uint64_t bytes = m->bytes_token, madds = m->madds_layers;
+    char name[96];
+    int r;
+
+    if (m->hp->n_extra_layers == 0 || !m->arch->build_predictor || i_row >= HPARAMS_MAX_LAYERS ||
+        m->hp->layers[i_row].kind != LAYER_PREDICTS)
+        return 0;
+    snprintf(name, sizeof(name), "blk.%u.nextn.enorm.weight", m->hp->n_layers);
+    if (!format_find(m->f, name))
+        return 0;
+    r = bind_row(b, i_row, false);
+    if (r == 0)
+        r = bind_predict_join(b);
+    m->bytes_token = bytes;
+    m->madds_layers = madds;
+    m->predicts = r == 0;
+    return r;
 }
 
 static int bind_all(struct binder *b)
@@ -216,6 +252,9 @@ static int bind_all(struct binder *b)
     if (r < 0)
         return r;
     tie_head(m);
+    r = bind_predictor(b);
+    if (r < 0)
+        return r;
     if (m->arch->bind)
         r = m->arch->bind(b);
     if (r == 0 && m->arch->desc.encoder)

@@ -19,6 +19,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "draft/rates.h"
@@ -41,7 +42,10 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
     d->logit_rows = NEW(uint32_t, limits->max_seqs);
     d->parts = NEW(struct batch_seq, limits->max_seqs);
     d->i_jobs = NEW(uint32_t, limits->max_seqs);
-    if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs)
+    if (d->runner->n_hidden > 0)
+        d->input = NEW(float, (size_t)limits->max_rows * d->runner->n_hidden);
+    if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs &&
+        (d->input || d->runner->n_hidden == 0))
         r = samplers_new(d->runner->backend->ops->n_threads(d->runner->backend), d->n_vocab,
                          d->runner->n_vocab, &d->samplers);
     if (r < 0) {
@@ -61,6 +65,7 @@ struct drafter *drafter_free(struct drafter *d)
     samplers_free(d->samplers);
     free(d->jobs);
     free(d->tokens);
+    free(d->input);
     free(d->logit_rows);
     free(d->parts);
     free(d->i_jobs);
@@ -74,10 +79,13 @@ void drafter_start(struct drafter *d, struct seq *seq)
     struct seq_model *m = &seq->draft.model;
 
     m->ahead = NEW(int32_t, DRAFT_MAX);
-    if (m->ahead &&
+    if (d->input)
+        m->hidden = NEW(float, (size_t)HIDDEN_ROWS * d->runner->n_hidden);
+    if (m->ahead && (m->hidden || !d->input) &&
         kv_table_init(&m->table, d->runner->pool, MIN(seq->req->max_total, d->n_ctx)) == 0)
         return;
     free(m->ahead);
+    free(m->hidden);
     *m = (struct seq_model){0};
 }
 
@@ -88,6 +96,7 @@ void drafter_stop(struct seq *seq)
     if (m->table.pool)
         kv_table_done(&m->table);
     free(m->ahead);
+    free(m->hidden);
     *m = (struct seq_model){0};
 }
 
@@ -98,11 +107,13 @@ void drafter_drop(struct seq *seq)
     if (!m->table.pool)
         return;
     kv_table_truncate(&m->table, 0);
-    m->n_kv = m->n_ahead = 0;
+    m->n_kv = m->n_ahead = m->n_skipped = m->n_held = 0;
+    m->is_followed = false;
 }
 
-/* Shares the blocks of a beginning of the text that another sequence has computed. */
-static void adopt_blocks(struct drafter *d, struct seq *seq)
+/* Shares the blocks of a beginning of the text, at most @max_tokens tokens, that another sequence
+ * has computed. */
+static void adopt_blocks(struct drafter *d, struct seq *seq, uint32_t max_tokens)
 {
     struct seq_model *m = &seq->draft.model;
     uint32_t n;
@@ -111,7 +122,7 @@ static void adopt_blocks(struct drafter *d, struct seq *seq)
 
     if (!names)
         return;
-    n_usable = kv_pool_n_usable(d->runner->pool, names, n, seq->n_tokens - 1);
+    n_usable = kv_pool_n_usable(d->runner->pool, names, n, max_tokens);
     if (n_usable > 0 && kv_table_adopt(&m->table, names, n_usable) == 0)
         m->n_kv = n_usable;
 }
@@ -123,7 +134,7 @@ static void name_blocks(struct seq *seq)
     uint32_t n;
     const struct kv_name *names = seq_names(seq, &n);
 
-    if (names)
+    if (names && m->n_skipped == 0)
         kv_table_name(&m->table, names, MIN(n, m->n_kv / seq->req->block_tokens));
 }
 
@@ -134,6 +145,13 @@ uint32_t drafter_follow(struct drafter *d, struct seq *seq)
 
     if (!m->table.pool || seq->n_tokens >= d->n_ctx)
         return UINT32_MAX;
+    if (d->input) {
+        m->n_ahead = 0;
+        kv_table_truncate(&m->table, m->n_kv - m->n_skipped);
+        name_blocks(seq);
+        return m->is_followed && m->n_kv + m->n_held >= seq->n_tokens ? seq->n_tokens - m->n_kv
+                                                                      : UINT32_MAX;
+    }
     while (n_right < m->n_ahead && m->n_kv + n_right + 1 < seq->n_tokens &&
            seq->tokens[m->n_kv + n_right] == m->ahead[n_right])
         n_right++;
@@ -146,7 +164,7 @@ uint32_t drafter_follow(struct drafter *d, struct seq *seq)
     m->n_ahead = 0;
     kv_table_truncate(&m->table, m->n_kv);
     if (m->n_kv == 0)
-        adopt_blocks(d, seq);
+        adopt_blocks(d, seq, seq->n_tokens - 1);
     else
         name_blocks(seq);
     return seq->n_tokens - m->n_kv;
@@ -158,10 +176,17 @@ static void begin_step(struct drafter *d)
 }
 
 /* Adds @n_rows rows of the text from position @pos on to the step. A token that the draft model
- * does not have is replaced. */
-static void add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uint32_t n_rows)
+ * does not have is replaced. @hidden [n_rows, n_hidden]: the input of the rows; NULL if the drafter
+ * has a draft model. */
+static void add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uint32_t n_rows,
+                     const float *hidden)
 {
-    d->parts[d->n_parts++] = kv_table_part(&seq->draft.model.table, d->n_rows, pos, n_rows);
+    const struct seq_model *m = &seq->draft.model;
+    const size_t n_hidden = d->runner->n_hidden;
+
+    d->parts[d->n_parts++] = kv_table_part(&m->table, d->n_rows, pos - m->n_skipped, n_rows);
+    if (hidden)
+        memcpy(d->input + d->n_rows * n_hidden, hidden, n_rows * n_hidden * sizeof(float));
     for (uint32_t i = 0; i < n_rows; i++) {
         const int32_t token = seq->tokens[pos + i];
 
@@ -172,6 +197,7 @@ static void add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uin
 /* Requests the logits of the last row that was added. */
 static void want_logits(struct drafter *d, uint32_t i_job)
 {
+    d->jobs[i_job].i_logit = d->n_logits;
     d->i_jobs[d->n_logits] = i_job;
     d->logit_rows[d->n_logits++] = d->n_rows - 1;
 }
@@ -181,6 +207,7 @@ static int run_step(struct drafter *d)
     const struct batch batch = {
         .n_rows = d->n_rows,
         .tokens = d->tokens,
+        .input = d->input,
         .n_seqs = d->n_parts,
         .seqs = d->parts,
         .n_logits = d->n_logits,
@@ -200,9 +227,22 @@ static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
 
     if (kv_table_reserve(&m->table, n_rows) == KV_FULL)
         return 0;
-    n = kv_table_open(&m->table, m->n_kv, n_rows);
-    kv_table_truncate(&m->table, m->n_kv + n);
+    n = kv_table_open(&m->table, m->n_kv - m->n_skipped, n_rows);
+    kv_table_truncate(&m->table, m->n_kv - m->n_skipped + n);
     return n;
+}
+
+/* Records that the state includes @n more tokens of the text, and drops their hidden states. */
+static void count_rows(const struct drafter *d, struct seq_model *m, uint32_t n)
+{
+    const size_t n_hidden = d->runner->n_hidden;
+
+    m->n_kv += n;
+    if (!m->hidden)
+        return;
+    assert(n <= m->n_held);
+    m->n_held -= n;
+    memmove(m->hidden, m->hidden + n * n_hidden, m->n_held * n_hidden * sizeof(float));
 }
 
 /* Returns how many tokens after the computed ones the next step may compute, so that it ends at
@@ -226,7 +266,7 @@ static void note_border(const struct drafter *d, struct seq *seq)
     const struct kv_name *names = seq_names(seq, &n);
 
     name_blocks(seq);
-    if (names && border > 0 && border <= n && border == m->table.n_named &&
+    if (names && m->n_skipped == 0 && border > 0 && border <= n && border == m->table.n_named &&
         m->n_kv % kv_pool_block_tokens(d->runner->pool) == 0)
         kv_table_snapshot(&m->table, names, border);
 }
@@ -240,11 +280,12 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     begin_step(d);
     for (uint32_t i = 0; i < n && left > 0; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
-        const uint32_t n_rows = make_room(m, MIN(rows_to_border(d, seqs[i]), left));
+        const uint32_t n_known = m->hidden ? m->n_held : UINT32_MAX;
+        const uint32_t n_rows = make_room(m, MIN(MIN(rows_to_border(d, seqs[i]), n_known), left));
 
         if (n_rows == 0)
             continue;
-        add_rows(d, seqs[i], m->n_kv, n_rows);
+        add_rows(d, seqs[i], m->n_kv, n_rows, m->hidden);
         left -= n_rows;
     }
     if (d->n_rows == 0)
@@ -253,7 +294,7 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
 
-        m->n_kv = m->table.n_tokens;
+        count_rows(d, m, m->table.n_tokens + m->n_skipped - m->n_kv);
         if (r < 0)
             drafter_drop(seqs[i]);
         else
@@ -279,6 +320,54 @@ static const uint32_t *draft_mask(const struct draft_job *job)
         mask = fork;
     }
     return mask_make(mask) == 0 ? mask->bits : NULL;
+}
+
+/* Begins the state of a sequence anew with the token at @pos. The hidden state before it is not
+ * known. If the drafter does not have the blocks of all tokens before @pos, the state lacks some of
+ * these tokens. */
+static void begin_state(struct drafter *d, struct seq *seq, uint32_t pos)
+{
+    struct seq_model *m = &seq->draft.model;
+
+    drafter_drop(seq);
+    adopt_blocks(d, seq, pos);
+    m->n_skipped = pos - m->n_kv;
+    m->n_kv = pos;
+    memset(m->hidden, 0, d->runner->n_hidden * sizeof(float));
+    m->n_held = 1;
+    m->is_followed = true;
+}
+
+int drafter_take_hidden(struct drafter *d, struct seq *seq, uint32_t pos, uint32_t n,
+                        const float *hidden)
+{
+    struct seq_model *m = &seq->draft.model;
+    const size_t n_hidden = d->runner->n_hidden;
+    uint32_t n_more, end;
+    int r = 0;
+
+    if (!m->hidden || pos + n >= d->n_ctx)
+        return 0;
+    /* The state may have drafted tokens, which are dropped before more tokens are computed. */
+    m->n_ahead = 0;
+    kv_table_truncate(&m->table, m->n_kv - m->n_skipped);
+    if (!m->is_followed || pos > m->n_kv + m->n_held - 1)
+        begin_state(d, seq, pos);
+    for (end = m->n_kv + m->n_held - 1; r == 0 && end < pos + n; end += n_more) {
+        n_more = MIN(pos + n - end, HIDDEN_ROWS - m->n_held);
+        memcpy(m->hidden + m->n_held * n_hidden, hidden + (end - pos) * n_hidden,
+               n_more * n_hidden * sizeof(float));
+        m->n_held += n_more;
+        if (m->n_held < HIDDEN_ROWS)
+            continue;
+        r = drafter_catch_up(d, &seq, 1, HIDDEN_ROWS);
+        /* There are no free blocks: the state begins anew with the next step. */
+        if (m->n_held == HIDDEN_ROWS) {
+            drafter_drop(seq);
+            return r;
+        }
+    }
+    return r;
 }
 
 /* Chooses a drafted token as the engine would choose it for the request. If the draft model lacks
@@ -360,7 +449,7 @@ static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
     const uint32_t n_text = job->seq->n_tokens - m->n_kv;
     uint32_t n_room;
 
-    assert(m->n_ahead == 0 && m->table.n_tokens == m->n_kv && n_text > 0);
+    assert(m->n_ahead == 0 && m->table.n_tokens == m->n_kv - m->n_skipped && n_text > 0);
 
     job->n = 0;
     job->n_wanted = MIN(job->n_wanted, d->n_ctx - job->seq->n_tokens);
@@ -369,28 +458,35 @@ static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
     else
         n_room = make_room(m, n_text + job->n_wanted - 1);
     if (n_room < n_text) {
-        kv_table_truncate(&m->table, m->n_kv);
+        kv_table_truncate(&m->table, m->n_kv - m->n_skipped);
         job->n_wanted = 0;
         return;
     }
     job->n_wanted = n_room - n_text + 1;
     copy_sampling(job);
-    add_rows(d, job->seq, m->n_kv, n_text);
+    add_rows(d, job->seq, m->n_kv, n_text, m->hidden);
     want_logits(d, i_job);
 }
 
 /* Records what the step at position @position computed for a job. */
-static void end_row(struct draft_job *job, uint32_t position)
+static void end_row(const struct drafter *d, struct draft_job *job, uint32_t position)
 {
     struct seq_model *m = &job->seq->draft.model;
 
     if (position == 0) {
-        m->n_kv = job->seq->n_tokens;
+        count_rows(d, m, job->seq->n_tokens - m->n_kv);
         if (job->n_wanted > 1 && kv_table_save(&m->table) == KV_FULL)
             job->n_wanted = 1;
     } else {
         m->ahead[m->n_ahead++] = job->seq->tokens[job->seq->n_tokens + position - 1];
     }
+}
+
+/* Returns the hidden state that the newest step computed for a job; NULL: the drafter has a draft
+ * model. */
+static const float *own_hidden(const struct drafter *d, const struct draft_job *job)
+{
+    return d->input ? d->runner->hidden + (size_t)job->i_logit * d->runner->n_hidden : NULL;
 }
 
 static void fail_jobs(struct drafter *d, uint32_t n)
@@ -414,7 +510,7 @@ int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *r
             if (k == 0) {
                 begin_job(d, i, runner_max_rows(d->runner) - d->n_rows);
             } else if (job->n_wanted > k) {
-                add_rows(d, job->seq, job->seq->n_tokens + k - 1, 1);
+                add_rows(d, job->seq, job->seq->n_tokens + k - 1, 1, own_hidden(d, job));
                 want_logits(d, i);
             }
         }
@@ -427,7 +523,7 @@ int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *r
             return r;
         }
         for (uint32_t i = 0; i < d->n_logits; i++)
-            end_row(&d->jobs[d->i_jobs[i]], k);
+            end_row(d, &d->jobs[d->i_jobs[i]], k);
         take_all_logits(d);
         ret_usec[k] = clock_usec() - begin;
     }

@@ -15,6 +15,16 @@
  * and the same random numbers. So a random choice of the large model is guessed as often as the
  * two distributions allow a common choice, and not only as often as the most likely token comes.
  *
+ * Instead of a model of its own, the drafter can run the layer of the large model that predicts a
+ * further token (model_build_predictor()). A row of this layer needs the hidden state that the
+ * large model computed for the token before. The drafter keeps the newest hidden states of each
+ * sequence. When it has HIDDEN_ROWS of them, it computes their rows. So the state of the layer is
+ * never far behind the text, and the hidden states of long texts need no memory. Rows after drafted
+ * tokens get the hidden states of the layer itself, so they are computed again from the true ones
+ * when the tokens were accepted. If a text begins with blocks that the drafter has computed for
+ * another text, it shares them. Where hidden states are missing, rows are left out: the state then
+ * stands for a shorter text. This changes only how often drafts are right.
+ *
  * A draft needs free blocks. If there are none, nothing is drafted for the sequence in this step.
  */
 
@@ -25,10 +35,19 @@
 
 struct seq;
 
+/* Hidden states of a sequence that the drafter keeps at most. */
+#define HIDDEN_ROWS 128u
+
 /* The state of the draft model for one sequence. All zero: it has none. */
 struct seq_model {
     struct kv_table table;
-    uint32_t n_kv;    /* tokens of the text that are computed */
+    uint32_t n_kv;      /* tokens of the text that are computed */
+    uint32_t n_skipped; /* of which so many are not in the table */
+    /* Only for the layer that predicts a further token: the hidden states of the n_held tokens from
+     * n_kv - 1 on, [HIDDEN_ROWS, n_hidden]. is_followed: the state has a beginning. */
+    float *hidden;
+    uint32_t n_held;
+    bool is_followed;
     uint32_t n_ahead; /* drafted tokens after them that are computed, too */
     int32_t *ahead;   /* [DRAFT_MAX] */
 };
@@ -38,6 +57,7 @@ struct draft_job {
     struct seq *seq;
     uint32_t n_wanted; /* tokens to draft; at least 1 */
     uint32_t n;        /* tokens that were drafted; they stand in seq->tokens after the text */
+    uint32_t i_logit;  /* the row of logits of the newest of them */
     /* copies of the sequence's generators of random numbers */
     struct sample_state sampling;
     struct twister draw, xtc;
@@ -53,6 +73,7 @@ struct drafter {
     double row_usec;           /* time that one more row adds to a step; 0: not measured */
     /* memory of a step */
     int32_t *tokens;         /* [max_rows] */
+    float *input;            /* [max_rows, runner->n_hidden]; NULL: the runner has a draft model */
     uint32_t *logit_rows;    /* [max_seqs] */
     struct batch_seq *parts; /* [max_seqs] */
     uint32_t *i_jobs;        /* [max_seqs]: the job of each row of logits */
@@ -72,6 +93,12 @@ void drafter_start(struct drafter *d, struct seq *seq);
 void drafter_stop(struct seq *seq);
 /* Gives back the blocks of a sequence. */
 void drafter_drop(struct seq *seq);
+
+/* Takes the hidden states [n, runner->n_hidden] of the tokens of the text from @pos on, which the
+ * large model has computed. Does nothing if the drafter does not need them. Returns 0 or the error
+ * of the device. */
+int drafter_take_hidden(struct drafter *d, struct seq *seq, uint32_t pos, uint32_t n,
+                        const float *hidden);
 
 /* Makes the state follow the text: drops drafted tokens that the text does not have, and shares the
  * blocks of known beginnings. Returns the number of tokens, at least 1, that must be computed for

@@ -25,6 +25,12 @@ int runner_new(struct backend **backend, const struct runner_params *params,
     r->logits = NEW(float, n_logits);
     if (!r->logits)
         return err_set(reterr, ENOMEM, "no memory for %u rows of logits", r->limits.max_logits);
+    r->n_hidden = params->n_hidden;
+    if (r->n_hidden > 0) {
+        r->hidden = NEW(float, (size_t)MAX(r->limits.max_rows, r->limits.max_logits) * r->n_hidden);
+        if (!r->hidden)
+            return err_set(reterr, ENOMEM, "out of memory");
+    }
     if (b->ops->logits) {
         r->tops = NEW(struct top_row, params->limits.max_logits);
         if (!r->tops)
@@ -59,6 +65,7 @@ struct runner *runner_free(struct runner *r)
     if (!r->shares_backend)
         backend_free(r->backend);
     free(r->logits);
+    free(r->hidden);
     free(r->tops);
     free(r);
     return NULL;
@@ -81,8 +88,11 @@ uint32_t runner_max_rows(const struct runner *r)
 
 int runner_forward(struct runner *r, const struct batch *batch)
 {
+    struct batch own = *batch;
+
     assert(batch->n_rows <= r->limits.max_rows && batch->n_logits <= r->limits.max_logits);
-    return r->backend->ops->run(r->backend, r->plan, kv_pool_store(r->pool), batch, r->logits,
+    own.exported = r->hidden;
+    return r->backend->ops->run(r->backend, r->plan, kv_pool_store(r->pool), &own, r->logits,
                                 r->tops);
 }
 

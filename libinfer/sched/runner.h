@@ -18,7 +18,8 @@ struct runner_params {
     const struct graph *graph; /* NULL only with the null device */
     struct kv_layout layout;
     struct plan_limits limits;
-    uint32_t n_vocab; /* width of the logits */
+    uint32_t n_vocab;  /* width of the logits */
+    uint32_t n_hidden; /* width of the hidden states that the graph exports; 0: it exports none */
 };
 
 struct runner {
@@ -31,7 +32,9 @@ struct runner {
      * request instead of the whole row; NULL: the device cannot make lists */
     struct top_row *tops;
     struct plan_limits limits;
-    uint32_t n_vocab;
+    uint32_t n_vocab, n_hidden;
+    float *hidden; /* [max_rows or max_logits, n_hidden]: hidden states of the last step; NULL: the
+                      graph exports none */
 };
 
 /* Creates a runner, which takes ownership of *@backend, unless @params says that it shares the
@@ -47,8 +50,8 @@ DEFINE_CLEANUP(struct runner *, runner_free);
 void runner_rest(struct runner *r);
 /* Returns the largest number of rows that the next step should have. */
 uint32_t runner_max_rows(const struct runner *r);
-/* Runs one step. Its results, r->logits and r->tops, are valid until the next step. Returns 0,
- * -ENODEV if the device was lost, or another negative errno if it failed. */
+/* Runs one step. Its results, r->logits, r->tops and r->hidden, are valid until the next step.
+ * Returns 0, -ENODEV if the device was lost, or another negative errno if it failed. */
 int runner_forward(struct runner *r, const struct batch *batch);
 /* Fetches the whole row @i of logits of the last step, for which the batch had requested only a
  * list. Returns 0, or an error like runner_forward(). */

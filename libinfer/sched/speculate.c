@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "sched/sched.h"
 
 /* At most this many tokens of the prompt, and as many of the generated text, are in the automaton
@@ -456,11 +457,35 @@ static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
         d->pending.n = 0;
 }
 
+/* Returns how many rows of a part belong to the text, which has no rejected token. */
+static uint32_t n_right_rows(const struct step_part *part)
+{
+    return part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;
+}
+
+void sched_take_hidden(struct sched *s)
+{
+    struct step *step = &s->step;
+    struct drafter *d = s->speculation ? s->speculation->drafter : NULL;
+    const struct runner *runner = s->runner;
+    const uint64_t begin = clock_usec();
+
+    if (!d || !d->input)
+        return;
+    for (uint32_t i = 0; i < step->n_parts; i++) {
+        const struct step_part *part = &step->parts[i];
+
+        drafter_take_hidden(d, part->seq, part->pos, n_right_rows(part),
+                            runner->hidden + (size_t)step->seqs[i].i_row * runner->n_hidden);
+    }
+    step->draft_usec += clock_usec() - begin;
+}
+
 void sched_keep_rows(const struct step_part *part)
 {
     struct seq *seq = part->seq;
     const bool rejected = part->n_draft > 0 && part->n_picked <= part->n_draft;
-    const uint32_t n_rows = part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;
+    const uint32_t n_rows = n_right_rows(part);
 
     if (!rejected || !kv_table_has_saved(&seq->table)) {
         seq->n_kv += n_rows;

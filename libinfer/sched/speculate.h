@@ -34,8 +34,8 @@ enum speculation_kind {
     SPECULATION_OFF,
     SPECULATION_NGRAM,  /* drafts tokens that followed the same tokens earlier in this text */
     SPECULATION_SUFFIX, /* also tokens that followed them in recent answers of the key */
-    SPECULATION_MODEL,  /* drafts what a draft model chooses */
-    SPECULATION_AUTO,   /* like SPECULATION_SUFFIX, or like SPECULATION_MODEL if a draft model was
+    SPECULATION_MODEL,  /* drafts what the drafter chooses */
+    SPECULATION_AUTO,   /* like SPECULATION_SUFFIX, or like SPECULATION_MODEL if a drafter was
                            added, whichever promises more */
 };
 
@@ -85,6 +85,8 @@ void sched_note_draft(struct sched *s, struct step_part *part);
 void sched_drop_picks(struct step_part *part, uint32_t n_used);
 /* Adds the drafts of a step to the statistics. The caller holds the lock. */
 void sched_count_drafts(struct sched *s);
+/* Passes the hidden states of the step to a drafter that needs them. */
+void sched_take_hidden(struct sched *s);
 /* Records the time of a step. */
 void sched_note_draft_time(struct sched *s);
 

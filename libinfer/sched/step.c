@@ -475,6 +475,8 @@ int sched_step(struct sched *s)
     masks_end(&s->masks);
     if (r == 0)
         count_rows(s);
+    if (r == 0)
+        sched_take_hidden(s);
     end_drafts(s);
     if (r < 0)
         return r;

@@ -38,21 +38,31 @@ DELTA = BASE | dict(
                          mrope_section=[1, 1, 0]))
 MOE = dict(moe_intermediate_size=32, num_experts=8, num_experts_per_tok=3)
 SHARED = dict(shared_expert_intermediate_size=48)
-# Tensors of the block that predicts a second token, which text generation does not need.
-MTP = {"mtp.fc.weight": (64, 128), "mtp.norm.weight": (64,),
-       "mtp.pre_fc_norm_hidden.weight": (64,), "mtp.pre_fc_norm_embedding.weight": (64,)} | {
-    f"mtp.layers.0.{name}.weight": shape for name, shape in {
-        "input_layernorm": (64,), "post_attention_layernorm": (64,),
-        "self_attn.q_proj": (128, 64), "self_attn.k_proj": (32, 64),
-        "self_attn.v_proj": (32, 64), "self_attn.o_proj": (64, 64), "self_attn.q_norm": (16,),
-        "self_attn.k_norm": (16,)}.items()}
-MTP_DENSE = MTP | {f"mtp.layers.0.mlp.{name}.weight": shape for name, shape in {
-    "gate_proj": (96, 64), "up_proj": (96, 64), "down_proj": (64, 96)}.items()}
-MTP_MOE = MTP | {"mtp.layers.0.mlp.experts.gate_up_proj": (8, 64, 64),
-                 "mtp.layers.0.mlp.experts.down_proj": (8, 64, 32)} | {
-    f"mtp.layers.0.mlp.{name}.weight": shape for name, shape in {
-        "gate": (8, 64), "shared_expert_gate": (1, 64), "shared_expert.gate_proj": (48, 64),
-        "shared_expert.up_proj": (48, 64), "shared_expert.down_proj": (64, 48)}.items()}
+
+
+def mtp(values):
+    """Returns the shapes of the tensors of the layer that predicts a further token."""
+    n, head = values["hidden_size"], values["head_dim"]
+    q, kv = values["num_attention_heads"] * head, values["num_key_value_heads"] * head
+    shapes = {"fc": (n, 2 * n), "norm": (n,), "pre_fc_norm_hidden": (n,),
+              "pre_fc_norm_embedding": (n,)} | {f"layers.0.{name}": shape for name, shape in {
+        "input_layernorm": (n,), "post_attention_layernorm": (n,), "self_attn.q_proj": (2 * q, n),
+        "self_attn.k_proj": (kv, n), "self_attn.v_proj": (kv, n), "self_attn.o_proj": (n, q),
+        "self_attn.q_norm": (head,), "self_attn.k_norm": (head,)}.items()}
+    ff = values.get("intermediate_size")
+    parts = {"": ff}
+    if "num_experts" in values:
+        experts, width = values["num_experts"], values["moe_intermediate_size"]
+        parts = {"shared_expert.": values["shared_expert_intermediate_size"]}
+        shapes |= {"layers.0.mlp.gate": (experts, n), "layers.0.mlp.shared_expert_gate": (1, n),
+                   "layers.0.mlp.experts.gate_up_proj": (experts, 2 * width, n),
+                   "layers.0.mlp.experts.down_proj": (experts, n, width)}
+    for part, width in parts.items():
+        shapes |= {f"layers.0.mlp.{part}gate_proj": (width, n),
+                   f"layers.0.mlp.{part}up_proj": (width, n),
+                   f"layers.0.mlp.{part}down_proj": (n, width)}
+    return {f"mtp.{name}" + ("" if ".experts." in name else ".weight"): shape
+            for name, shape in shapes.items()}
 
 
 def delta(**more):
@@ -109,7 +119,7 @@ VARIANTS = {
     # Qwen3.5, 3.6 and 3.8
     "qwen3_5-base": (Q35, delta(), {}),
     "qwen3_5-nested": (Q35, delta(mtp_num_hidden_layers=1),
-                       {"prefix": "Qwen3_5ForConditionalGeneration", "extra": MTP_DENSE}),
+                       {"prefix": "Qwen3_5ForConditionalGeneration", "extra": mtp(DELTA)}),
     "qwen3_5-tied-64": (Q35, delta(tie_word_embeddings=True, head_dim=64, num_hidden_layers=8,
                                    linear_num_key_heads=4, linear_num_value_heads=4,
                                    sections=[3, 3, 2]), {}),
@@ -130,7 +140,7 @@ VARIANTS = {
     "qwen3_5_moe-nested": (Q35M, without(delta(**MOE, **SHARED, mtp_num_hidden_layers=1),
                                                *NO_DENSE),
                            {"prefix": "Qwen3_5MoeForConditionalGeneration",
-                            "extra": MTP_MOE}),
+                            "extra": mtp(DELTA | MOE | SHARED)}),
     "qwen3_5_moe-wide": (Q35M, without(delta(
         moe_intermediate_size=24, num_experts=16, num_experts_per_tok=8,
         shared_expert_intermediate_size=40, head_dim=64, num_key_value_heads=1,
@@ -358,4 +368,10 @@ SMALL = {
         method="paroquant", bits=4, group=32, rounds=8)}),
     "paro-moe": ("Qwen3MoeConfig", CODED_MOE, {"gguf": False, "coded": dict(
         method="paroquant", bits=4, group=32, rounds=3)}),
+    "qwen3_5-mtp": (Q35, delta(**TINY_DELTA, mtp_num_hidden_layers=1), {
+        "prefix": "Qwen3_5ForConditionalGeneration", "extra": mtp(DELTA | TINY_DELTA)}),
+    "qwen3_5_moe-mtp": (Q35M, without(delta(**TINY_DELTA, **TINY_MOE, **TINY_SHARED,
+                                            mtp_num_hidden_layers=1), *NO_DENSE), {
+        "prefix": "Qwen3_5MoeForConditionalGeneration",
+        "extra": mtp(DELTA | TINY_DELTA | TINY_MOE | TINY_SHARED)}),
 }

@@ -14,9 +14,10 @@
 #include "lib/draw.h"
 
 static const char *const families[] = {
-    "qwen3_5", "qwen3_5_moe", "qwen3_next",    "qwen3_moe",    "qwen2_moe",   "mixtral",
-    "gemma2",  "gemma3",      "gemma4",        "gemma4-keys",  "gemma4-moe",  "gemma3n",
-    "gpt_oss", "qwen3-yarn",  "gpt_oss-plain", "bitnet-plain", "bitnet-silu",
+    "qwen3_5",      "qwen3_5_moe", "qwen3_next",  "qwen3_moe",       "qwen2_moe",
+    "mixtral",      "gemma2",      "gemma3",      "gemma4",          "gemma4-keys",
+    "gemma4-moe",   "gemma3n",     "gpt_oss",     "qwen3-yarn",      "gpt_oss-plain",
+    "bitnet-plain", "bitnet-silu", "qwen3_5-mtp", "qwen3_5_moe-mtp",
 };
 /* Models of this architecture are only read from GGUF files. */
 static const char gpt_oss[] = "gpt_oss";

@@ -336,6 +336,9 @@ static int eval_node(struct eval *e, size_t i)
     case GRAPH_INPUT:
         memcpy(y, e->input, n * sizeof(*y));
         return 0;
+    case GRAPH_EXPORT:
+        memcpy(y, src[0], n * sizeof(*y));
+        return 0;
     case GRAPH_RMS_NORM:
         rms_norm(e, node, src[0], y);
         return 0;

@@ -262,6 +262,28 @@ static uint64_t take_token(struct kv_store *store, const struct batch_seq *seq, 
     return sum + cell;
 }
 
+static float cell_number(uint64_t cell)
+{
+    return (float)(cell >> 40) + 1;
+}
+
+/* Checks the input of a row, and exports its number. @i_exported: the place of the row among the
+ * exported rows. */
+static void pass_row(const struct null_backend *nb, struct kv_store *store,
+                     const struct batch *batch, const struct batch_seq *seq, uint32_t j,
+                     uint32_t i_exported)
+{
+    const uint32_t pos = seq->pos + j;
+    const float in = batch->input && nb->options.checks_input ? batch->input[seq->i_row + j] : 0;
+    const int32_t token = batch->tokens[seq->i_row + j];
+
+    if (in != 0)
+        assert(pos > 0 && in == cell_number(*kv_cell(store, seq, 0, pos - 1)));
+    if (batch->exported)
+        batch->exported[i_exported] =
+            cell_number(mix_hash(((uint64_t)pos << 32) + (uint32_t)token + 1));
+}
+
 static void row_logits(const struct null_backend *nb, const struct null_row *row, float *logits,
                        uint32_t n_vocab)
 {
@@ -396,6 +418,7 @@ static int null_run(struct backend *b, struct plan *plan, struct kv_store *store
                 sum += sums[g] * (2 * g + 1);
             }
             row.history = mix_hash(sum);
+            pass_row(nb, store, batch, seq, j, batch->input ? i_logit : seq->i_row + j);
             if (i_logit < batch->n_logits && batch->logit_rows[i_logit] == seq->i_row + j)
                 row_logits(nb, &row, plan->rows + (size_t)i_logit++ * plan->n_vocab, plan->n_vocab);
         }

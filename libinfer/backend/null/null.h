@@ -8,7 +8,9 @@
  * and of the tokens that the row's sequence has in the KV store, read through its block table. So
  * the logits are wrong if a row is at a wrong position, if another sequence wrote to a block, if a
  * copy is missing, or if data of a lost device are used. With several groups of state, each group
- * holds the tokens in its own way, and the logits are wrong if the data of one group are wrong.
+ * holds the tokens in its own way, and the logits are wrong if the data of one group are wrong. If
+ * a batch has memory for exported rows, they have one column, a number that depends on the token
+ * and its position.
  */
 
 #include "backend/backend.h"
@@ -37,6 +39,10 @@ struct null_options {
                                 requests them */
     bool has_nan_token;
     int32_t nan_token; /* if has_nan_token is set, the logits of a row with this token are NaN */
+    /* Each row whose input is not 0 must have as input what the device exports for the token
+     * before.
+     */
+    bool checks_input;
     /* Sets the logits of a row in place of the device; may be NULL. */
     void (*logits)(void *data, const struct null_row *row, float *logits, uint32_t n_vocab);
     void *data;

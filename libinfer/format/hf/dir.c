@@ -169,10 +169,12 @@ static int add_named(struct format *f, const struct format_tensor *raw, const ch
 static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
                       bool tied_head, struct inf_err *reterr)
 {
-    char name[HF_NAME_MAX], tied[HF_NAME_MAX + 8];
+    char name[HF_NAME_MAX], tied[HF_NAME_MAX + 8], in_layer[256];
+    const bool predicts = c->hp.n_extra_layers > 0 &&
+                          hf_name_predictor(raw->name, c->hp.n_layers, in_layer, sizeof(in_layer));
     const char *end;
 
-    if (!hf_name(c->desc, raw->name, name))
+    if (!hf_name(c->desc, predicts ? in_layer : raw->name, name))
         return err_set(reterr, EOPNOTSUPP, "tensor %.96s is not part of the model", raw->name);
     end = text_after(name, "output.");
     if (tied_head && end) {
@@ -281,6 +283,17 @@ static void settle_norms(struct format *f)
     }
 }
 
+/* Many directories lack the layers that predict further tokens, although config.json counts
+ * them. */
+static void settle_predictor(struct format *f)
+{
+    char name[HF_NAME_MAX];
+
+    snprintf(name, sizeof(name), "blk.%u.nextn.enorm.weight", f->hp.n_layers);
+    if (!format_find(f, name))
+        f->hp.n_extra_layers = 0;
+}
+
 static int read_tensors(struct format *f, const struct hf_config *c, struct inf_err *reterr)
 {
     bool tied_head;
@@ -304,6 +317,7 @@ static int read_tensors(struct format *f, const struct hf_config *c, struct inf_
     for (uint32_t i = 0; r == 0 && i < f->hp.embed.n_dense; i++)
         r = add_dense(f, i, reterr);
     settle_norms(f);
+    settle_predictor(f);
     f->hp.no_head = c->base && !c->tied && !format_find(f, "output.weight");
     /* For encoders the tensors alone decide which biases there are. */
     return r == 0 && !c->hp.embed.encoder ? check_biases(f, c, reterr) : r;

@@ -80,6 +80,20 @@ static const char *skip_prefixes(const char *name)
     return name;
 }
 
+bool hf_name_predictor(const char *name, uint32_t n_layers, char *out, size_t size)
+{
+    const char *rest = text_after(skip_prefixes(name), "mtp."), *in_layer;
+    uint32_t i_layer = 0;
+    int n;
+
+    if (!rest)
+        return false;
+    in_layer = skip_layer(rest, &i_layer);
+    n = snprintf(out, size, "layers.%u.%s", n_layers + (in_layer ? i_layer : 0),
+                 in_layer ? in_layer : rest);
+    return n >= 0 && (size_t)n < size;
+}
+
 /* Returns the slot of a tensor that has the matrices of all experts, and a name of mlx-lm:
  * "mlp.switch_mlp.gate_proj.weight", "experts.switch_glu.up_proj.weight". */
 static const struct arch_slot *find_switch(const struct arch_desc *desc, const char *name)

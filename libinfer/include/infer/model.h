@@ -59,6 +59,8 @@ struct inf_model_info {
     uint32_t token_width;    /* floats of a token vector; 0: the model was not trained for late
                                 interaction */
     bool tied_head;
+    bool predicts; /* a layer predicts further tokens, and can draft (inf_engine_params.draft_kind)
+                    */
     const char *template_error; /* why the model's own chat template cannot be used; NULL: it can */
 };
 

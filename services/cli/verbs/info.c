@@ -278,6 +278,7 @@ static int print_json(struct inf_model *model, const struct info_text *text,
 
     if (!j)
         return cli_error("info", "out of memory");
+    json_object_set_new(j, "mtp", json_boolean(i->predicts));
     if (tok)
         json_object_set_new(j, "tokenizer", json_string(inf_tokenizer_kind(tok)));
     json_object_set_new(j, "sampling", sampling_json(sampling));
@@ -319,6 +320,8 @@ static void print_text(struct inf_model *model, const struct info_text *text,
         printf("shape           %" PRIu32 " layers of %" PRIu32 ", feed-forward %" PRIu32
                ", %" PRIu32 " heads of %" PRIu32 " (%" PRIu32 " for keys and values)\n",
                i->n_layers, i->n_embd, i->n_ff, i->n_heads, i->head_dim, i->n_kv_heads);
+    if (i->predicts)
+        printf("drafts          by a layer that predicts a further token (--draft-kind mtp)\n");
     if (i->n_ctx_train)
         printf("context         %" PRIu32 " tokens%s", i->n_ctx_train,
                i->sliding_window ? "" : "\n");

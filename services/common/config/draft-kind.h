@@ -5,6 +5,6 @@
 
 #include "core/macros.h"
 
-#define DRAFT_KIND_RULE "none, auto, ngram, suffix or model"
+#define DRAFT_KIND_RULE "none, auto, ngram, suffix, model or mtp"
 
 bool draft_kind_valid(const char *text);

@@ -426,6 +426,7 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
     case GRAPH_ACT:
     case GRAPH_POOL:
     case GRAPH_STORE:
+    case GRAPH_EXPORT:
         assert(false); /* no device but the CPU computes this node */
         return;
     }

@@ -134,6 +134,7 @@ void rig_init(struct rig *rig, const struct rig_params *p)
         .limits = {p->max_rows > 0 ? p->max_rows : 64,
                    max_seqs + (p->speculation != SPECULATION_OFF ? 20 : 3), max_seqs, n_ctx},
         .n_vocab = n_vocab,
+        .n_hidden = p->predicts ? 1 : 0,
     };
     struct runner *runner;
     struct inf_err err;

@@ -38,6 +38,9 @@ struct rig_params {
     uint32_t n_draft_blocks, n_draft_ctx;  /* 0: large enough */
     uint32_t n_draft_missing;              /* tokens that the draft model lacks */
     bool shares_device;
+    /* The drafter has the layer of the model that predicts a further token: its rows have inputs,
+     * which the device checks if null.checks_input is set. */
+    bool predicts;
 };
 
 /* The groups of state of a model. */

@@ -125,6 +125,46 @@ TEST(a_model_with_other_logits_is_sometimes_right)
     }
 }
 
+/* The layer that predicts a further token gets the hidden states of the right tokens, whatever part
+ * of the drafts is accepted. With one FULL group in both models, it has the same logits as the
+ * model, and each error in its state would make it draft a wrong token. */
+TEST(the_layer_of_the_model_gets_its_hidden_states)
+{
+    for (unsigned g = 0; g <= rig_n_groups; g++) {
+        const struct rig_params params = {
+            .null = {.logits = usual_logits, .seed = g, .checks_input = true},
+            .n_ctx = 256,
+            .no_prefix_cache = true,
+            .speculation = SPECULATION_MODEL,
+            .groups = g < rig_n_groups ? &rig_groups[g] : NULL,
+            .shares_device = g == rig_n_groups || g % 2,
+            .predicts = true};
+        const struct inf_engine_stats s = run(&params, 5, 110, (float)(g % 2) * 0.7f);
+
+        assert_true(s.n_draft_accepted > 100);
+        if (g == rig_n_groups)
+            assert_int_equal(s.n_draft_accepted, s.n_drafted);
+    }
+}
+
+TEST(random_requests_are_the_same_with_the_layer_of_the_model)
+{
+    struct rig_params params = {.null = {.logits = usual_logits},
+                                .n_ctx = 256,
+                                .speculation = SPECULATION_MODEL,
+                                .predicts = true};
+
+    for (unsigned i = 0; i < 8; i++) {
+        params.null.seed = i;
+        params.groups = &rig_groups[i % rig_n_groups];
+        params.shares_device = i % 2;
+        params.n_blocks = i < 4 ? 0 : 60;
+        params.n_draft_blocks = i % 4 < 2 ? 0 : 40;
+        params.null.lose_one_in = i == 5 ? 80 : 0;
+        assert_true(rig_random(&params, 10).n_accepted > 30);
+    }
+}
+
 /* The draft model must compute the prompt of a request that joins before it drafts for it. In this
  * step the drafts are chosen a second time. There are more requests than drafted tokens in a step,
  * so the second choice may take a request that the first one left out. */
@@ -370,6 +410,8 @@ TEST(a_model_that_is_always_wrong_is_hardly_used)
 }
 
 RUN_TESTS(cmocka_unit_test(a_model_with_the_same_logits_is_always_right),
+          cmocka_unit_test(the_layer_of_the_model_gets_its_hidden_states),
+          cmocka_unit_test(random_requests_are_the_same_with_the_layer_of_the_model),
           cmocka_unit_test(a_model_with_other_logits_is_sometimes_right),
           cmocka_unit_test(requests_join_while_others_draft),
           cmocka_unit_test(a_lost_device_is_survived),

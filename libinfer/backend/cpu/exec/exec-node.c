@@ -114,6 +114,12 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
                        exec_row(x, s->src[0], row) + (size_t)h * s->attn.head_dim, half);
         return;
     }
+    if (s->op == GRAPH_EXPORT) {
+        if (x->batch->exported)
+            memcpy(x->batch->exported + (size_t)row * n, exec_row(x, s->src[0], row),
+                   n * sizeof(float));
+        return;
+    }
     y = exec_row(x, s->dst, row);
     if (s->op == GRAPH_POOL) {
         pool_rows(x, s, &x->batch->seqs[row], y);

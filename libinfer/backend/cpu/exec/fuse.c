@@ -246,6 +246,16 @@ static int fuse_node(struct fuser *f, graph_ref ref)
         f->plan->max_head_dim = MAX(f->plan->max_head_dim, n->attn.head_dim);
         f->done[ref] = true;
         return 0;
+    case GRAPH_EXPORT: {
+        struct stage *s = fuser_stage(f, STAGE_NODE);
+
+        s->op = n->op;
+        s->src[0] = n->src[0];
+        s->rows_kept = n->rows_kept;
+        s->width = n->width;
+        f->done[ref] = true;
+        return 0;
+    }
     case GRAPH_OUTPUT: {
         const struct graph_node *src = fuser_node(f, n->src[0]);
 

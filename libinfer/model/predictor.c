@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builds the graph of the layer that predicts a further token (multi-token prediction: Gloeckle et
+ * al. 2024; DeepSeek-V3 2024), which drafts tokens for the model.
+ *
+ * The layer reads the embedding of a token and the hidden state of the token before it, each with a
+ * norm of its own. A matrix joins them to the input of an ordinary layer with attention. Its result
+ * becomes logits with a norm of its own and, usually, with the head of the model.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "model/arch.h"
+#include "quant/dtype.h"
+
+/* Copies the halves of the rows of @w to @to. Returns false if a half is not whole blocks, or the
+ * format has planes. */
+static bool join_copy(struct binder *b, const struct weight *w, struct weight to[2])
+{
+    const uint32_t n = w->cols / 2;
+    uint64_t bytes;
+
+    if (w->planes[WEIGHT_SCALES] || n % dtype_info(w->dtype)->block_elems != 0 ||
+        !dtype_row_bytes(w->dtype, n, &bytes))
+        return false;
+    for (unsigned k = 0; k < 2; k++) {
+        char *data = arena_alloc(&b->m->arena, bytes * w->rows);
+
+        to[k] = (struct weight){
+            .data = data, .dtype = w->dtype, .rows = w->rows, .cols = n, .name = w->name};
+        for (uint32_t i = 0; data && i < w->rows; i++)
+            memcpy(data + i * bytes, (const char *)w->data + (2 * (uint64_t)i + k) * bytes, bytes);
+    }
+    return true;
+}
+
+/* Decodes the halves of the rows of @w. */
+static void join_decode(struct binder *b, const struct weight *w, struct weight to[2])
+{
+    const uint32_t n = w->cols / 2;
+    float *row = arena_alloc(&b->m->arena, (size_t)w->cols * sizeof(float));
+    float *data[2];
+
+    for (unsigned k = 0; k < 2; k++) {
+        data[k] = row ? arena_alloc(&b->m->arena, (size_t)w->rows * n * sizeof(float)) : NULL;
+        to[k] = (struct weight){
+            .data = data[k], .dtype = INF_DTYPE_F32, .rows = w->rows, .cols = n, .name = w->name};
+    }
+    for (uint32_t i = 0; data[0] && data[1] && i < w->rows; i++) {
+        weight_decode_row(w, i, row);
+        for (unsigned k = 0; k < 2; k++)
+            memcpy(data[k] + (size_t)i * n, row + (size_t)k * n, n * sizeof(float));
+    }
+}
+
+int bind_predict_join(struct binder *b)
+{
+    struct model *m = b->m;
+    const struct weight *w = layer_w(m, hparams_predict_row(m->hp), SLOT_PREDICT_JOIN);
+
+    if (!join_copy(b, w, m->predict_join))
+        join_decode(b, w, m->predict_join);
+    return m->predict_join[0].data && m->predict_join[1].data
+               ? 0
+               : err_set(b->err, ENOMEM, "out of memory");
+}
+
+/* Returns a weight of the layer, or if it has none, the weight of the model. */
+static const struct weight *own_or(const struct model *m, enum slot own, enum slot shared)
+{
+    const struct weight *w = layer_w(m, hparams_predict_row(m->hp), own);
+
+    return w->data ? w : model_w(m, shared);
+}
+
+int model_build_predictor(const struct model *m, struct graph **ret_graph, struct inf_err *reterr)
+{
+    const uint32_t i_row = hparams_predict_row(m->hp);
+    const float eps = m->hp->norm_eps;
+    _cleanup_(graph_freep) struct graph *g = NULL;
+    graph_ref e, x;
+    int r;
+
+    if (!m->predicts)
+        return err_set(reterr, EOPNOTSUPP, "the model has no layer that predicts further tokens");
+    if (graph_new(&g) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
+    graph_add_group(g, &(struct state_group){.rule = STATE_FULL,
+                                             .n_layers = 1,
+                                             .n_kv_heads = hparams_n_kv_heads(m->hp, i_row),
+                                             .head_dim = hparams_head_dim(m->hp, i_row)});
+    x = graph_input(g, m->hp->n_embd);
+    x = layer_norm(m, g, i_row, x, SLOT_PREDICT_HIDDEN_NORM);
+    x = graph_matmul(g, x, &m->predict_join[1], NULL);
+    e = graph_embed(g, own_or(m, SLOT_PREDICT_EMBD, SLOT_EMBD), 1);
+    e = layer_norm(m, g, i_row, e, SLOT_PREDICT_EMBD_NORM);
+    x = graph_add(g, graph_matmul(g, e, &m->predict_join[0], NULL), x);
+    x = m->arch->build_predictor(m, g, x);
+    x = graph_rms_norm(g, x, own_or(m, SLOT_PREDICT_OUT_NORM, SLOT_OUT_NORM), eps, 0);
+    graph_export(g, x);
+    graph_output(g, graph_matmul(g, x, own_or(m, SLOT_PREDICT_HEAD, SLOT_HEAD), NULL));
+    r = graph_error(g, reterr);
+    if (r < 0)
+        return r;
+    *ret_graph = STEAL(g);
+    return 0;
+}
