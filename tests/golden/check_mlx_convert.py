@@ -7,9 +7,11 @@
 SCONCE is the program. The models have the configurations of make_mlx.py and random weights in BF16,
 F16 or F32. mlx-lm saves each of them without quantization; sconce converts this directory, and
 mlx-lm quantizes the same weights. Names, types, shapes and bits of all tensors must be equal, and
-mlx-lm must load the directory of sconce and compute the same logits from it as from its own. Exit
-status: 0 when all are equal, 1 when some differ, 77 (skipped) without mlx-lm.
+mlx-lm must load the directory of sconce and compute the same logits from it as from its own. Models
+of Llama and Qwen 3 are also converted to a GGUF file, and from there to a directory, with the same
+result. Exit status: 0 when all are equal, 1 when some differ, 77 (skipped) without mlx-lm.
 """
+import json
 import pathlib
 import shutil
 import subprocess
@@ -84,6 +86,26 @@ def make_model(config, kind, path):
     save_config(new, path / "config.json")
 
 
+def convert(sconce, model, out, kind):
+    subprocess.run([sconce, "convert", str(model), str(out), "--type", kind, "-q"], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def convert_gguf(sconce, root, kind, numbers):
+    """Converts the model to a GGUF file, and the file to a directory, which it returns. The model
+    gets a tokenizer of bytes."""
+    models = pathlib.Path(__file__).resolve().parent / "models"
+    n = json.loads((root / "model/config.json").read_text())["vocab_size"]
+    tokenizer = json.loads((models / "llama-gqa/tokenizer.json").read_text())
+    vocab = tokenizer["model"]["vocab"]
+    tokenizer["model"]["vocab"] = {k: i for k, i in vocab.items() if i < n}
+    (root / "model/tokenizer.json").write_text(json.dumps(tokenizer))
+    convert(sconce, root / "model", root / "file.gguf",
+            {mx.bfloat16: "BF16", mx.float16: "F16", mx.float32: "F32"}[numbers])
+    convert(sconce, root / "file.gguf", root / "again", kind)
+    return root / "again"
+
+
 class AllFalse(dict):
     """Overrides that leave all matrices as they are."""
 
@@ -101,17 +123,26 @@ def check(sconce, kind, how, recipe, config, numbers, root):
     predicate = mixed_quant_predicate_builder(recipe, model, how[0]) if recipe else None
     model, _ = quantize_model(model, config, *how, quant_predicate=predicate)
     save_model(root / "mlx", model)
-    subprocess.run([sconce, "convert", str(root / "model"), str(root / "sconce"), "--type", kind,
-                    "-q"], check=True, stdout=subprocess.DEVNULL)
-    ours, theirs = tensors(root / "sconce"), tensors(root / "mlx")
+    convert(sconce, root / "model", root / "sconce", kind)
+    made = {"": root / "sconce"}
+    if config["model_type"] in ("llama", "qwen3_moe"):
+        made[" by GGUF"] = convert_gguf(sconce, root, kind, numbers)
+    return sum(compare(kind, str(numbers).split(".")[-1] + how, path, model, tensors(root / "mlx"))
+               for how, path in made.items())
+
+
+def compare(kind, numbers, path, model, theirs):
+    """Compares a directory of sconce with the tensors and the logits of mlx-lm. Returns the number
+    of differences."""
+    ours = tensors(path)
     bad = sorted(set(ours) ^ set(theirs)) + [
         name for name in sorted(set(ours) & set(theirs)) if not equal(ours[name], theirs[name])]
     tokens = mx.array([[3, 5, 7, 9, 11, 13]])
-    loaded, _ = load_model(root / "sconce")
+    loaded, _ = load_model(path)
     if not bad and not bool(mx.all(loaded(tokens) == model(tokens))):
         bad = ["the logits"]
-    print("%-18s %-8s %4d tensors, %d differ %s"
-          % (kind, str(numbers).split(".")[-1], len(theirs), len(bad), bad[:3]), flush=True)
+    print("%-18s %-16s %4d tensors, %d differ %s" % (kind, numbers, len(theirs), len(bad), bad[:3]),
+          flush=True)
     return len(bad)
 
 
