@@ -19,7 +19,7 @@
 /* "auto" takes no format whose divergence is larger, in nats. */
 #define CHOICE_MAX_DIVERGENCE 0.01
 /* Speeds that differ by at most this part are equal, because they were measured. */
-#define CHOICE_SPEED_NOISE 0.05
+#define CHOICE_SPEED_NOISE 0.10
 
 /* The formats from the most precise one to the least precise one. docs/benchmarks.md says how the
  * numbers were measured. */
@@ -27,18 +27,18 @@ static const struct measured {
     const char *name;
     double divergence, decode, prefill;
 } table[] = {
-    {"f32", 0, 0.5, 0.97},
+    {"f32", 0, 0.45, 1.11},
     {"f16", 0.0000003, 1, 1},
-    {"bf16", 0.000042, 1, 1},
-    {"q8_0", 0.00075, 1.6, 1.44},
-    {"q4_0+recent", 0.0017, 2, 1.46},
-    {"q4_0:q3_0+recent", 0.0039, 2, 1.46},
-    {"q8_0:q4_0", 0.0044, 1.6, 1.49},
+    {"bf16", 0.000042, 0.91, 1.99},
+    {"q8_0", 0.00075, 1.60, 1.44},
+    {"q4_0+recent", 0.0017, 2.14, 1.35},
+    {"q4_0:q3_0+recent", 0.0039, 2.06, 1.37},
+    {"q8_0:q4_0", 0.0044, 1.60, 1.49},
     {"fp8", 0.0057, 1.55, 0.92},
-    {"q4_0", 0.0514, 2.05, 1.46},
-    {"q3_0+recent", 0.0587, 2, 1.46},
-    {"q4_0:q3_0", 0.069, 2, 1.46},
-    {"q3_0", 0.215, 2, 1.46},
+    {"q4_0", 0.051, 2.05, 1.46},
+    {"q3_0+recent", 0.059, 2.10, 1.28},
+    {"q4_0:q3_0", 0.069, 1.95, 1.45},
+    {"q3_0", 0.215, 2.09, 1.36},
 };
 
 _Static_assert(ARRAY_SIZE(table) <= INF_MAX_KV_TYPES, "INF_MAX_KV_TYPES is too small");
@@ -65,17 +65,22 @@ static bool type_dominates(const struct inf_kv_type *a, const struct inf_kv_type
                       is_faster(a->decode, b->decode) || is_faster(a->prefill, b->prefill));
 }
 
-/* Finds which formats are dominated, and which ones "auto" may take. */
+/* Finds which formats are dominated, and which ones "auto" may take: each takes fewer bytes than
+ * the more precise ones before it. */
 static void choice_compare(struct choice *c, bool f32)
 {
+    uint64_t least = UINT64_MAX;
+
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
         struct inf_kv_type *type = &c->types[i];
 
         for (size_t k = 0; type->bytes > 0 && k < ARRAY_SIZE(table) && !type->better; k++)
             if (c->types[k].bytes > 0 && type_dominates(&c->types[k], type))
                 type->better = c->types[k].name;
-        type->automatic = type->bytes > 0 && !type->better &&
+        type->automatic = type->bytes > 0 && type->bytes < least && !type->better &&
                           type->divergence <= CHOICE_MAX_DIVERGENCE && (i > 0 || f32);
+        if (type->automatic)
+            least = type->bytes;
     }
 }
 

@@ -73,10 +73,10 @@ def test_list_and_info_tell_the_model(sconce, installed):
     kinds = json.loads(run(sconce, "info", "sconce-guide", "--json", "-c", "100000").stdout)["kv_types"]
     rows = {t["type"]: t for t in kinds["types"]}
     assert kinds["tokens"] == 100000 and kinds["auto"] == "f16" and not rows["q3_0"]["possible"]
-    assert rows["bf16"]["dominated_by"] == "f16" and not rows["bf16"]["automatic"]
+    assert rows["fp8"]["dominated_by"] == "q8_0" and not rows["fp8"]["automatic"]
     assert rows["q8_0"]["automatic"] and rows["q8_0"]["bytes"] == 100000 * small["bytes_per_token"]
     table = run(sconce, "info", "sconce-guide", "--kv-types").stdout
-    assert "auto means f16 here" in table and "dominated by f16" in table and "not possible" in table
+    assert "auto means f16 here" in table and "dominated by q8_0" in table and "not possible" in table
     assert run(sconce, "info", "sconce-guide", "-c", "x").returncode == 2
     assert "unknown type" in run(sconce, "info", "sconce-guide", "--kv-type", "q9").stderr
 

@@ -15,8 +15,8 @@ extern "C" {
  * measured once (docs/benchmarks.md, "The table of auto"); the bytes are those of the model.
  *
  * A format is dominated if another one that the model can have is at least as good in bytes,
- * divergence and both speeds, and better in one of them. Speeds that differ by at most 5 % count as
- * equal.
+ * divergence and both speeds, and better in one of them. Speeds that differ by at most 10 % count
+ * as equal.
  */
 struct inf_kv_type {
     const char *name;   /* kv_type in inf_engine_params; static */
