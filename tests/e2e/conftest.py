@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import subprocess
 
 import pytest
 
@@ -41,3 +42,32 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def store(home):
+    path = home / "data/sconce/models"
+    path.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def pull(sconce, build, home, store, hub, certificate):
+    """Returns a function that runs `sconce pull` with the hub as its mirror."""
+    if not (build / "services/fetch/sconce-fetch").exists():
+        pytest.skip("no sconce-fetch")
+    (home / "config/sconce").mkdir()
+
+    def configure(**keys):
+        keys = {"mirror": hub.url, "ollama_mirror": hub.url, "certificates": certificate[0], **keys}
+        (home / "config/sconce/sconce.yaml").write_text(
+            "pull:\n" + "".join(f"  {k}: {v}\n" for k, v in keys.items() if v is not None))
+
+    def run(*args, **kwargs):
+        return subprocess.run([sconce, "pull", *args], capture_output=True, text=True, timeout=90,
+                              **kwargs)
+
+    configure()
+    run.configure = configure
+    run.command = [sconce, "pull"]
+    return run
