@@ -12,7 +12,7 @@
 
 enum { MAX_TOKENS = 128, BLOCK = 64 };
 
-static const char *const names[] = {"qwen3_5-mtp"};
+static const char *const names[] = {"qwen3_5-mtp", "qwen3_5_moe-mtp"};
 
 /* Creates a runner that exports hidden states. */
 static struct runner *new_runner(const struct model *m, const struct graph *g)
