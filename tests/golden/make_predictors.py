@@ -30,19 +30,37 @@ def parts_of(model):
     return type(decoder.layers[-1]), type(decoder.norm), decoder.rotary_emb
 
 
-def predict(path):
+def join_experts(tensors):
+    """Returns the tensors of the model as the class of transformers names them: the matrices of all
+    experts of a layer are one tensor."""
+    joined = {}
+    for name, t in tensors.items():
+        if name.startswith(("mtp.", "model.visual.")):
+            continue
+        name = name.replace("model.language_model.", "model.")
+        if ".experts.0.gate_proj" in name:
+            def all_of(part, name=name):
+                source = name.replace("model.", "model.language_model.", 1)
+                names = [source.replace(".0.gate_proj", f".{i}.{part}") for i in range(len(tensors))]
+                return torch.stack([tensors[n] for n in names if n in tensors])
+            head = name.split(".experts.")[0] + ".experts."
+            joined[head + "gate_up_proj"] = torch.cat([all_of("gate_proj"), all_of("up_proj")], 1)
+            joined[head + "down_proj"] = all_of("down_proj")
+        elif ".experts." not in name:
+            joined[name] = t
+    return joined
+
+
+def predict(path, tensors):
     config = json.loads((path / "config.json").read_text())["text_config"]
-    tensors = {k: t.double() for k, t in load_file(path / "model.safetensors").items()}
     tokens = torch.from_numpy(np.fromfile(path / "tokens.bin", dtype="<i4").astype("i8"))[None]
     names = {"qwen3_5_text": "Qwen3_5TextConfig", "qwen3_5_moe_text": "Qwen3_5MoeTextConfig"}
     config = getattr(transformers, names[config.pop("model_type")])(**config)
     config._attn_implementation = config._experts_implementation = "eager"
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
-    model.load_state_dict({k.replace("model.language_model.", "model."): t
-                           for k, t in tensors.items()
-                           if not k.startswith(("mtp.", "model.visual."))})
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval().double()
+    model.load_state_dict(join_experts(tensors))
     layer_class, norm_class, rotary = parts_of(model)
-    layer = layer_class(config, config.num_hidden_layers - 1).eval()
+    layer = layer_class(config, config.num_hidden_layers - 1).eval().double()
     layer.load_state_dict({k.removeprefix("mtp.layers.0."): t for k, t in tensors.items()
                            if k.startswith("mtp.layers.0.")})
 
@@ -67,6 +85,8 @@ def predict(path):
 
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
-    with in_double():
-        for model_path in sys.argv[1:]:
-            predict(pathlib.Path(model_path))
+    for model_path in map(pathlib.Path, sys.argv[1:]):
+        # in_double() would misread the bytes of the file.
+        loaded = {k: t.double() for k, t in load_file(model_path / "model.safetensors").items()}
+        with in_double():
+            predict(model_path, loaded)

@@ -129,7 +129,7 @@ static void compare(const char *path, const char *dir)
 TEST(the_layer_predicts_what_transformers_computes)
 {
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        char dir[256], file[256], sub[128];
+        char dir[4200], file[4200], sub[128];
 
         snprintf(sub, sizeof(sub), "models/%s", names[i]);
         snprintf(dir, sizeof(dir), "%s", test_golden(sub));

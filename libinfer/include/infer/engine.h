@@ -70,10 +70,8 @@ struct inf_engine_params {
     /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h). On
      * the CPU the text stays the same. "ngram": as they followed the same tokens in the prompt and
      * the text; "suffix": also in recent answers of the same tenant and salt; "model": as
-     * draft_model chooses; "mtp": as the layer of the model chooses that was trained to predict
-     * further tokens; "auto": whichever gains more, "suffix" or "model", or "mtp" if the model has
-     * such a layer and there is no draft_model; "none"; NULL: "model" if there is a draft_model,
-     * else "none" */
+     * draft_model chooses; "mtp": as the model's own layer chooses; "auto": whichever of them gains
+     * more; "none"; NULL: "model" with a draft_model, else "none" */
     const char *draft_kind;
     uint32_t max_draft; /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     /* A smaller model with the same vocabulary, of which the engine takes its own reference; its

@@ -150,7 +150,7 @@ TEST(the_layer_of_the_model_gets_its_hidden_states)
 TEST(random_requests_are_the_same_with_the_layer_of_the_model)
 {
     struct rig_params params = {.null = {.logits = usual_logits},
-                                .n_ctx = 256,
+                                .n_ctx = 128,
                                 .speculation = SPECULATION_MODEL,
                                 .predicts = true};
 
