@@ -83,7 +83,8 @@ def test_the_least_recently_used_model_makes_room(many):
 
 
 def test_a_model_that_does_not_fit_unloads_nothing(many):
-    suite = many("  memory: 100MiB\n  context: 2048\n  max_models: 4\n", large="path: one.gguf\ncontext: 65536\n",
+    suite = many("  memory: 100MiB\n  context: 2048\n  max_models: 4\n",
+                 large="path: one.gguf\nkv_type: f16\ncontext: 65536\n",
                  wrong="path: two.gguf\nkv_type: q8_0:f32\ncontext: 99999\n")
     (suite.models / "bad.gguf").write_bytes(b"GGUF" + bytes(100))
     assert complete(suite, "three")[0] == 200
