@@ -150,7 +150,8 @@ static struct inf_model *open_model(const char *name)
     return model;
 }
 
-/* Opens an engine. Its KV cache has the default size if @kv_bytes is 0. */
+/* Opens an engine. Its KV cache has the default size if @kv_bytes is 0. A smaller cache does not
+ * change the number format. */
 static struct inf_engine *open_engine(struct inf_model *model, const struct test_target *on,
                                       const struct way *way, uint64_t kv_bytes)
 {
@@ -173,6 +174,11 @@ static struct inf_engine *open_engine(struct inf_model *model, const struct test
     if (drafts)
         draft = way->draft_name ? open_model(way->draft_name) : inf_model_ref(model);
     params.draft_model = draft;
+    if (kv_bytes > 0) {
+        const struct inf_engine_params roomy = {.model = model, .n_ctx = N_CTX};
+
+        ASSERT_OK_ERR(inf_model_kv_auto(&roomy, &params.kv_type, &err), err);
+    }
     r = inf_engine_new(&params, &engine, &err);
     inf_model_unref(draft);
     if (r == -EINVAL && kv_bytes > 0)
