@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Defines the values of the formats whose codes of 4 bits are numbers in a table, and the scales of
- * 8 bits. block.h shows the layouts. */
+/* Defines the values of the formats whose codes of 4 bits are indices of a table of numbers, and
+ * converts scales of 8 bits. block.h shows the layouts. */
 
 #include <stdint.h>
 

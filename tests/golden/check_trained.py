@@ -9,8 +9,8 @@ model is a directory, as directories for MLX, GPTQ and AWQ. It also converts eac
 `sconce ppl` then compares both on a text: the Kullback-Leibler divergence of the predictions, and
 how often both find the same token most probable. On the CPU they differ because products with most
 formats round their inputs to int8; a Vulkan device computes with floats. Keys and values are F32.
-Also checks that the repacks of GPTQ codes to MLX, and from there to GPTQ and AWQ, have the same
-weights.
+Also checks that GPTQ codes keep their weights when they are repacked to MLX, from there back to
+GPTQ, and directly to AWQ.
 
 Models: those of the arguments, or sconce-guide, TinyStories-656K (if $SCONCE_DATA has it), and,
 with SCONCE_TEST_FULL, Gemma 3 270M (if the packages in $SCONCE_WEIGHTS contain it). A CPU runs its
@@ -46,8 +46,9 @@ MLX = ["MLX%d_G%d" % (bits, group) for bits in (2, 3, 4, 5, 6, 8) for group in (
     "MLX_MIXED_4_6"]
 # The divergence up to which a format is fine on the CPU. Where it is larger, it may be so because
 # the weights are so inexact that the model has become chaotic: then every rounding has large effects.
-# Therefore the F32 weights are converted to Q8_0, whose products round inputs alike. The divergence may
-# be @TIMES_Q8_0 of that of these weights, and the share of equal top tokens @LESS_TOP smaller.
+# Therefore the same weights are also converted to Q8_0, whose products round inputs alike. The
+# divergence may be TIMES_Q8_0 times that of this Q8_0 model, and the share of equal top tokens may
+# be smaller by LESS_TOP.
 FINE, TIMES_Q8_0, LESS_TOP = 1e-3, 3, 0.2
 # The limits for Q8_0 itself, and for formats whose products do not round inputs to bytes. Products
 # with BF16 round inputs to BF16 on some CPUs.
@@ -177,7 +178,7 @@ class Check:
         return {t[0] for t in trained_models.read_safetensors(out / "model.safetensors").values()}
 
     def repacks(self, name, model, n_context):
-        """Quantizes to GPTQ, and repacks the codes for MLX, then for GPTQ and AWQ."""
+        """Quantizes to GPTQ. Repacks the codes to MLX and to AWQ, and those of MLX back to GPTQ."""
         if not self.wanted("GPTQ"):
             return
         made = {kind: self.root / kind for kind in ("gptq", "mlx", "again", "awq")}
@@ -205,7 +206,7 @@ class Check:
 
 
 def models(check, root):
-    """Yields the names, paths and tokens of a chunk of the models at hand, and a text for each."""
+    """Yields the name, the path, the length of a chunk in tokens, and a text of each model."""
     guide = ROOT / "packaging/guide"
     yield ("sconce-guide", guide / "sconce-guide.gguf", 128,
            (guide / "exam.txt").read_text()[:8000])

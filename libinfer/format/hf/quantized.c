@@ -133,7 +133,7 @@ static int quantized_paro(const struct hf_reader *q, struct hparams *hp)
     return r;
 }
 
-/* Returns whether a value is missing, null, false, 0, or an empty object or list. */
+/* Returns whether a value is missing, null, false, or an empty object or list. */
 static bool quantized_is_empty(const json_t *x)
 {
     return !x || json_is_null(x) || json_is_false(x) ||
