@@ -219,7 +219,8 @@ def mapped(suite):
 def test_a_model_that_made_room_stays_open_while_the_budget_permits(many):
     suite = many("  max_models: 1\n  memory: 225MiB\n  context: 2048\n")
     answers = [complete(suite, name)[1]["choices"] for name in NAMES]
-    # A spare counts with its weights and 64 MiB, so that two fit beside a loaded model, but not three.
+    # A spare (a model that made room and stays open) counts with its weights and 64 MiB, so that two
+    # spares fit beside a loaded model, but not three.
     assert list(loaded(suite)) == ["three"] and mapped(suite) == NAMES
     assert complete(suite, "one")[1]["choices"] == answers[0] and list(loaded(suite)) == ["one"]
     assert call(suite, "/v1/models/unload", {"model": "three"}, unix=True)[0] == 200

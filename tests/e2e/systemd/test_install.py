@@ -87,7 +87,8 @@ def test_the_group_opens_the_unix_socket(machine):
 @pytest.mark.parametrize("row", [row for row in SERVICES if row.name != "gateway"],
                          ids=lambda row: row.name)
 def test_members_of_the_group_reach_no_service_behind_the_gateway(machine, row):
-    """These services would tell the members which users have data in the caches."""
+    """Tests that connecting fails, because these services would tell the members of the group which users have data in
+    the caches."""
     machine.run("id member || useradd -m -G sconce member")
     refused = machine.run(["python3", "-c", CONNECT, "/run/sconce/" + row.socket_file,
                            str(int(row.socket_type))], user="member").stdout

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multiplies packed int16 weights with AVX-VNNI: one instruction multiplies and adds 8
- * pairs. */
+/* Multiplies packed int16 weights with AVX-VNNI: one instruction multiplies 8 pairs of weights with
+ * 8 pairs of inputs, and adds the two products of each pair to a sum. */
 #define TILE_M 6u
 
 #include "backend/cpu/matmul/matmul-ymm-blocks.h"
