@@ -44,10 +44,10 @@ NEED_IMPORTANCE = ("IQ1_", "IQ2_", "IQ3_", "Q1_0")
 MLX = ["MLX%d_G%d" % (bits, group) for bits in (2, 3, 4, 5, 6, 8) for group in (32, 64, 128)] + [
     "MLX_MXFP4", "MLX_MXFP8", "MLX_NVFP4", "MLX_MIXED_2_6", "MLX_MIXED_3_4", "MLX_MIXED_3_6",
     "MLX_MIXED_4_6"]
-# The divergence up to which a format is fine on the CPU. Where it is larger, it may be so because
-# the weights are so inexact that the model has become chaotic: then every rounding has large effects.
-# Therefore the F32 weights are converted to Q8_0, whose products round inputs alike. The divergence may
-# be @TIMES_Q8_0 of that of these weights, and the share of equal top tokens @LESS_TOP smaller.
+# The divergence up to which a format is fine on the CPU. A larger one may come from weights that are
+# so inexact that every rounding has large effects. Therefore the F32 weights are also converted to
+# Q8_0, whose products round inputs in the same way. The divergence may be @TIMES_Q8_0 times that of
+# Q8_0, and the share of equal top tokens @LESS_TOP smaller.
 FINE, TIMES_Q8_0, LESS_TOP = 1e-3, 3, 0.2
 # The limits for Q8_0 itself, and for formats whose products do not round inputs to bytes. Products
 # with BF16 round inputs to BF16 on some CPUs.
