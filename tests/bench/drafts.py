@@ -202,7 +202,7 @@ def main():
     p.add_argument("--docs", help="write the table into this file")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--tokens", type=int, default=160)
-    p.add_argument("--requests", type=int, default=4, help="at most so many of each task")
+    p.add_argument("--requests", type=int, default=4, help="the largest number of requests of each task")
     p.add_argument("--task", default="", help="only tasks whose names have this text")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--kinds", default=",".join(KINDS[1:]))
