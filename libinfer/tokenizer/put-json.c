@@ -117,7 +117,8 @@ static int put_ways(const struct inf_tokenizer *tok, json_t *to)
     return r;
 }
 
-/* Copies the lines of the file. transformers refuses merges whose parts or result are no pieces. */
+/* Copies the lines of the file. transformers refuses a merge unless its parts and its result are
+ * pieces. */
 static int put_lines(const struct inf_tokenizer *tok, json_t *to)
 {
     const struct gguf_value *lines = tok->bpe.lines;

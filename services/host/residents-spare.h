@@ -9,7 +9,8 @@
  * be entered into the page tables again. This is most of the work of switching between two models.
  *
  * Spares count in the budget of the host's memory, and are freed before any resident. A pool
- * without a budget has no spares. All functions run on the loop.
+ * without a budget has no spares. All functions run on the loop, except resident_spares_free(),
+ * which the loader calls as well.
  */
 
 #include <stdint.h>
