@@ -2,8 +2,8 @@
 /*
  * Chooses the number format of keys and values that "auto" means.
  *
- * The formats have a table of measured losses and speeds. The memory of a text depends on the
- * model and on the length of the text, so which formats are dominated does, too: with "+recent" a
+ * A table has the measured losses and speeds of the formats. The memory of a text depends on the
+ * model and on the length of the text, and so do the formats that are dominated: with "+recent", a
  * long text takes less memory than with q8_0:q4_0, and a short one more.
  */
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 /* "auto" takes no format whose divergence is larger, in nats. */
 #define CHOICE_MAX_DIVERGENCE 0.01
-/* Speeds that differ by at most this part are equal, because they were measured. */
+/* Speeds that differ by at most this part count as equal, because measurements vary. */
 #define CHOICE_SPEED_NOISE 0.10
 
 /* The formats from the most precise one to the least precise one. docs/benchmarks.md says how the
@@ -65,8 +65,8 @@ static bool type_dominates(const struct inf_kv_type *a, const struct inf_kv_type
                       is_faster(a->decode, b->decode) || is_faster(a->prefill, b->prefill));
 }
 
-/* Finds which formats are dominated, and which ones "auto" may take: each takes fewer bytes than
- * the more precise ones before it. */
+/* Finds which formats are dominated, and which ones "auto" may take. Each of these takes fewer
+ * bytes than those before it, which are more precise. */
 static void choice_compare(struct choice *c, bool f32)
 {
     uint64_t least = UINT64_MAX;
@@ -84,8 +84,8 @@ static void choice_compare(struct choice *c, bool f32)
     }
 }
 
-/* Describes the formats for a text of @n_ctx tokens. @backend: formats that it does not support
- * count as formats that the model cannot have; NULL: the CPU's. -ENOMEM, -EINVAL. */
+/* Describes the formats for a text of @n_ctx tokens. Formats that @backend does not support count
+ * as formats that the model cannot have; NULL: the CPU, which supports all. -ENOMEM, -EINVAL. */
 static int choice_make(const struct inf_model *model, struct backend *backend, uint64_t n_ctx,
                        struct choice *c, struct inf_err *reterr)
 {

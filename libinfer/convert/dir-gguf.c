@@ -103,7 +103,7 @@ static int make_texts(struct dir *d, bool *ret_add_one, struct inf_err *reterr)
 
 /* ---- tensors ---- */
 
-/* Returns the rows of a head whose rows are interleaved; 0: they are not. */
+/* Returns the number of rows of a head if these rows are interleaved; 0: they are not. */
 static uint32_t paired_rows(const struct model *m, const struct arch_slot *s, uint32_t i_layer)
 {
     const bool paired =

@@ -72,7 +72,7 @@ struct dir_entry {
     bool taps_last;                  /* a convolution, whose two last dimensions change places */
     bool small;                      /* a matrix that is not quantized, whatever the type says */
     bool vector;                     /* w is a vector */
-    uint32_t paired; /* the rows of each head of so many rows are interleaved in the model, as in
+    uint32_t paired; /* rows of a head, if the rows of each head are interleaved in the model, as in
                         GGUF files of Llama; 0: they are not */
     enum inf_dtype floats; /* the format of numbers that are floats in the new directory */
 
@@ -108,8 +108,8 @@ struct dir {
     struct dir_shard *shards; /* [n_shards] */
     size_t n_shards;
     char *index, *config_text; /* the small files */
-    /* The files of the tokenizer are made from the metadata of a GGUF file; NULL: they are copied
-     * from the model's directory. */
+    /* The files of the tokenizer that are made from the metadata of a GGUF file; NULL: they are
+     * copied from the model's directory. */
     char *tokenizer_text, *tokenizer_config;
     enum inf_dtype floats; /* the format of floats that are made from a GGUF file */
     uint64_t total_size;   /* bytes of all tensors */

@@ -17,7 +17,7 @@
 
 /* Bytes after which the written data are forced to the disk, and the mark is updated. */
 #define SYNC_BYTES ((uint64_t)256 << 20)
-/* Bytes after which the disk is told to begin to write them, while more are computed. */
+/* Bytes after which the kernel is told to write them to the disk, while more are computed. */
 #define BEGIN_BYTES ((uint64_t)16 << 20)
 
 static const char magic[8] = "sconcept";
@@ -35,8 +35,8 @@ struct part {
     char *path, *target;
     struct part_params params;
     struct mark mark;
-    /* Bytes that were written since the mark was updated; of these, the disk was told to begin with
-     * @begun. */
+    /* Bytes that were written since the mark was updated, and those of them that the kernel was
+     * told to write to the disk. */
     atomic_uint_fast64_t unsynced;
     uint64_t begun;
     uint64_t n_done;

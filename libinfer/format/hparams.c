@@ -158,8 +158,8 @@ static double attn_factor(const struct hparams *hp)
     return hp->attn_scale != 0 ? (double)hp->attn_scale : 1 / sqrt(MAX(hp->head_dim, 1u));
 }
 
-/* The scaling of Llama 3 counts as none, because GGUF files have it in a tensor. So does the factor
- * 1. */
+/* The scaling of Llama 3 counts as none, because GGUF files have it in a tensor. Linear scaling
+ * with the factor 1 counts as none, too. */
 static enum rope_scaling scaling_type(const struct hparams *hp)
 {
     const bool none = hp->rope_scaling == ROPE_SCALING_LLAMA3 ||

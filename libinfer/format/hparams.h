@@ -215,8 +215,8 @@ static inline uint32_t hparams_window(const struct hparams *hp, uint32_t i_layer
     return hp->layers[i_layer].kind == LAYER_ATTENTION ? hp->window : 0;
 }
 
-/* Returns the row in tables of layers of the layer that predicts further tokens. Row n_layers is
- * left out, because tables of weights have the weights outside the layers there. */
+/* Returns the row that the layer that predicts further tokens has in tables of layers. It is not
+ * row n_layers, because tables of weights have the weights outside the layers there. */
 static inline uint32_t hparams_predict_row(const struct hparams *hp)
 {
     return hp->n_layers + 1;

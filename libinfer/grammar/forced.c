@@ -2,8 +2,8 @@
 /*
  * Finds the tokens that a grammar forces (see matcher.h).
  *
- * First the bytes that must follow are found, byte by byte. Where white space is optional, the
- * white space is assumed that the text has at its last similar place. Then these bytes are encoded
+ * First the bytes that must follow are found, one by one. Where white space is optional, it is
+ * assumed to be the same as at the last similar place of the text. Then these bytes are encoded
  * together with the end of the text, because the tokens of a text depend on what stands before.
  */
 #include <errno.h>
@@ -12,9 +12,9 @@
 #include "core/array.h"
 #include "grammar/grammar.h"
 
-#define TEXT_BYTES   512u /* so much of the end of the text is searched for white space */
-#define RUN_BYTES    128u /* most bytes that are found at once */
-#define ENCODE_BYTES 48u  /* so much of the end of the text is encoded together with these bytes */
+#define TEXT_BYTES   512u /* bytes at the end of the text that are searched for white space */
+#define RUN_BYTES    128u /* bytes that can be found at once, or more after a short text */
+#define ENCODE_BYTES 48u  /* bytes at the end of the text that are encoded with the found bytes */
 
 /* Values of struct config.next. */
 enum {
@@ -32,8 +32,8 @@ static bool is_blank(uint8_t byte)
 
 /* The symbols that may follow a configuration. */
 struct follow {
-    uint32_t n_blanks, n_bytes, n_tokens; /* classes of white space, other bytes, tokens */
-    uint32_t blank, byte, token;          /* the last one of each */
+    uint32_t n_blanks, n_bytes, n_tokens; /* bytes of white space, other bytes, tokens */
+    uint32_t blank, byte, token;          /* one of each */
     bool is_free;
 };
 
@@ -96,7 +96,7 @@ static int config_next(struct inf_grammar *g, uint32_t config, uint32_t *ret_nex
 struct run {
     char bytes[TEXT_BYTES + RUN_BYTES];
     uint32_t n_text, n; /* bytes of the text, and in all */
-    uint32_t n_sure;    /* of the bytes in all, no byte before the last of these was assumed */
+    uint32_t n_sure;    /* the first n_sure bytes have no white space that was assumed */
     int32_t token;      /* the token that the grammar names; -1: none */
 };
 
@@ -223,7 +223,7 @@ static void run_begin(struct run *run, const struct inf_grammar_vocab *v, const 
     run->n = run->n_text = n;
 }
 
-/* Returns whether only one token begins a text that goes on with @bytes [n]. */
+/* Returns whether only one token can begin a text that begins with @bytes [n]. */
 static bool is_only_token(const struct token_trie *trie, const char *bytes, uint32_t n)
 {
     uint32_t n_tokens = 0, i = 0, end = trie->n;
@@ -243,8 +243,8 @@ static bool is_only_token(const struct token_trie *trie, const char *bytes, uint
     return i >= end && n_tokens == 1;
 }
 
-/* Returns the index of the first token after the text; @n: the bytes after it. -1: no token begins
- * there. */
+/* Returns the index of the first token after the text; @n: the number of bytes after the text. -1:
+ * no token begins at the end of the text. */
 static int64_t find_border(const struct inf_tokenizer *tok, const int32_t *ids, size_t n_ids,
                            size_t n)
 {
@@ -261,8 +261,8 @@ static int64_t find_border(const struct inf_tokenizer *tok, const int32_t *ids, 
     return n == 0 ? (int64_t)k : -1;
 }
 
-/* Encodes the bytes after the text. *ret_ids is freed by the caller; the first of the tokens is
- * number *ret_first. */
+/* Encodes the bytes after the text. Their first token is (*ret_ids)[*ret_first]. The caller frees
+ * *ret_ids. */
 static int run_encode(const struct run *run, const struct inf_tokenizer *tok, int32_t **ret_ids,
                       size_t *ret_n, size_t *ret_first)
 {

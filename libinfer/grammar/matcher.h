@@ -36,7 +36,7 @@ int grammar_matcher_mask(struct grammar_matcher *m, uint32_t *ret_mask);
 /* Appends a token. A token that ends the generation is accepted after a complete text. Returns 0,
  * -E2BIG, -ENOMEM, or MATCHER_REFUSED, which leaves the matcher unchanged. */
 int grammar_matcher_accept(struct grammar_matcher *m, int32_t token);
-/* How certain a token is that grammar_matcher_forced() finds. */
+/* How certain it is that a token that grammar_matcher_forced() finds will come. */
 enum grammar_certainty {
     GRAMMAR_ONLY,   /* no other token may come */
     GRAMMAR_BYTES,  /* no other text may come, but other tokens could stand for the same text */
@@ -52,10 +52,10 @@ struct grammar_forced {
 };
 
 /*
- * Finds tokens that follow because the grammar leaves no choice, or none but white space: the
- * tokens as which the tokenizer would encode the text that must follow. @tokens [n_tokens] is the
- * text so far, of which any tokens at the beginning may precede the text of the grammar. Finds at
- * most @max tokens. -E2BIG: a limit of the grammar's automaton was reached; -ENOMEM.
+ * Finds the tokens of the text that must follow, because the grammar leaves no choice except that
+ * of white space. The tokenizer encodes this text. @tokens [n_tokens] are those so far; the first
+ * of them may stand before the text of the grammar. Finds at most @max tokens. -E2BIG: a limit of
+ * the grammar's automaton was reached; -ENOMEM.
  */
 int grammar_matcher_forced(struct grammar_matcher *m, const int32_t *tokens, uint32_t n_tokens,
                            uint32_t max, struct grammar_forced *ret);

@@ -184,7 +184,7 @@ graph_ref graph_peaks(struct graph *g, graph_ref x, float f);
  * already, returns it. */
 graph_ref graph_turn(struct graph *g, graph_ref x, const struct turn_params *turn);
 graph_ref graph_rows(struct graph *g, graph_ref x);
-/* Copies the rows of @x to the memory `exported` of the batch, if it has this member. @x has all
+/* Copies the rows of @x to the memory `exported` of the batch, unless this is NULL. @x has all
  * rows or the requested ones. The result must not be read. A graph can have only one such node. */
 graph_ref graph_export(struct graph *g, graph_ref x);
 /* Computes the mean of the rows of each sequence. A batch for a graph with this node requests the

@@ -98,8 +98,8 @@ void decode_nvfp4(const void *src, float *dst, uint64_t n_elems)
 }
 
 /* Returns for each number in @x, which is not negative, the nearest value in fp4_values (twice the
- * values of FP4): the sum of the distances to the next value at all middles between two values that
- * the number exceeds. */
+ * values of FP4): the sum of the steps between neighbouring values whose middle the number exceeds.
+ */
 static inline fit_f4 nvfp4_nearest(fit_f4 x)
 {
     fit_f4 value = fit_set4(0);

@@ -7,9 +7,10 @@
  * (quant/grid-search.h). Then d and the small numbers s are chosen, and d is set to the value that
  * fits the points best. Last, the points are searched with the scales that decoding will use.
  * The error of a weight x counts in proportion to √(x² + mean of x²), because large weights matter
- * more in products. If its column has an importance, the error counts in proportion to that, and to
- * √(x² + 8 × mean of x²): the importance tells more, and with this factor the predictions of
- * trained models diverge least. Values that are not finite count as zero.
+ * more in products. If its column has an importance, the error counts in proportion to the
+ * importance × √(x² + 8 × mean of x²). With the factor 8, x itself matters less beside the
+ * importance, and the predictions of trained models diverge least. Values that are not finite count
+ * as zero.
  */
 
 #include <math.h>

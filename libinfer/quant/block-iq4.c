@@ -61,8 +61,8 @@ void decode_iq4_xs(const void *src, float *dst, uint64_t n_elems)
     }
 }
 
-/* Returns for each number in @x the nearest value of the table: the lowest value, plus the distance
- * to the next value for each middle between two values that the number exceeds. */
+/* Returns for each number in @x the nearest value of the table: the lowest value, plus the steps
+ * between neighbouring values whose middle the number exceeds. */
 static inline fit_f4 iq4_nearest(fit_f4 x)
 {
     fit_f4 value = fit_set4((float)iq4_values[0]);
@@ -100,8 +100,8 @@ static void iq4_load(const float *src, const float *importance, unsigned n, floa
     fit_best()->values(x, w, &table, n, d);
 }
 
-/* Returns for each number in @x the code of the nearest value: the number of middles between two
- * values that the number exceeds. */
+/* Returns for each number in @x the code of the nearest value: how many middles between
+ * neighbouring values the number exceeds. */
 static inline fit_i4 iq4_codes(fit_f4 x)
 {
     fit_i4 codes = {0};

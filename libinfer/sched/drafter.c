@@ -111,8 +111,8 @@ void drafter_drop(struct seq *seq)
     m->is_followed = false;
 }
 
-/* Shares the blocks of a beginning of the text, at most @max_tokens tokens, that another sequence
- * has computed. */
+/* Shares blocks that another sequence with the same beginning has computed, for at most @max_tokens
+ * tokens. */
 static void adopt_blocks(struct drafter *d, struct seq *seq, uint32_t max_tokens)
 {
     struct seq_model *m = &seq->draft.model;

@@ -42,7 +42,7 @@ struct seq;
 struct seq_model {
     struct kv_table table;
     uint32_t n_kv;      /* tokens of the text that are computed */
-    uint32_t n_skipped; /* of which so many are not in the table */
+    uint32_t n_skipped; /* the number of these tokens that are not in the table */
     /* Only for the layer that predicts a further token: the hidden states of the n_held tokens from
      * n_kv - 1 on, [HIDDEN_ROWS, n_hidden]. is_followed: the state has a beginning. */
     float *hidden;

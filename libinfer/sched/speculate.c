@@ -210,9 +210,9 @@ static bool fit_guess(struct fit *f, int32_t token, uint8_t class)
            !ends_draft(f->s, f->seq->req, token) && fit_put(f, token, class);
 }
 
-/* Adds the tokens that the grammar forces, up to @n tokens in all. Where they are only likely, and
- * differ from the tokens @found that were guessed before, the guess counts. *agrees tells whether
- * the draft so far is that guess. Returns false if the draft must end. */
+/* Adds the tokens that the grammar forces, up to @n tokens in all. @found are the tokens that were
+ * guessed before. They are preferred to forced tokens that are only likely. *agrees tells whether
+ * the draft so far is the beginning of @found. Returns false if the draft must end. */
 static bool fit_forced(struct fit *f, uint32_t n, const struct draft *found, bool *agrees)
 {
     static const uint8_t classes[] = {
@@ -457,7 +457,7 @@ static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
         d->pending.n = 0;
 }
 
-/* Returns how many rows of a part belong to the text, which has no rejected token. */
+/* Returns how many rows of a part belong to the text: all except those of rejected tokens. */
 static uint32_t n_right_rows(const struct step_part *part)
 {
     return part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;

@@ -4,9 +4,9 @@
  * tokenizer.json.
  *
  * GGUF files have merges with byte-level BPE, and scores with BPE of SentencePiece. tokenizer.json
- * has only merges, so scores become merges: every way in which two pieces form a piece, in the
- * order of the scores of the results. The converters of transformers do the same. The new files are
- * read again, and both tokenizers encode sample texts.
+ * has only merges, so merges are made from the scores: every way in which two pieces form a piece,
+ * in the order of the scores of the results. The converters of transformers do the same. The new
+ * files are read again, and both tokenizers encode sample texts.
  */
 #include "tokenizer/put-json.h"
 
@@ -22,7 +22,8 @@
 
 #define SPACE "\xe2\x96\x81" /* U+2581, which stands for a space */
 
-/* The limit of the bytes of a piece. Finding its ways takes time in proportion to their square. */
+/* The limit of the bytes of a piece. Finding the ways to form it takes time in proportion to their
+ * square. */
 #define PIECE_MAX 512u
 
 /* A way in which two pieces form a piece. */
@@ -38,8 +39,8 @@ struct ways {
     size_t n, cap;
 };
 
-/* Returns whether a piece can be the part or the result of a merge. User-defined pieces are added
- * tokens, which are cut out of texts before. */
+/* Returns whether a piece can be a part or the result of a merge. User-defined pieces cannot: they
+ * are added tokens, which are cut out of a text before its pieces are merged. */
 static bool is_mergeable(const struct piece *p)
 {
     return p && p->kind == PIECE_NORMAL;
@@ -74,7 +75,8 @@ static int ways_add(struct ways *w, const struct vocab *v, int32_t id)
     return 0;
 }
 
-/* Orders ways as transformers does: by the score, then by the ids of the parts. */
+/* Orders ways as transformers does: by the score, then by the ids of the result and of the parts.
+ */
 static int by_score(const void *a, const void *b)
 {
     const struct way *x = a, *y = b;
@@ -115,7 +117,8 @@ static int put_ways(const struct inf_tokenizer *tok, json_t *to)
     return r;
 }
 
-/* Copies the lines of the file. transformers refuses merges whose parts or result are no pieces. */
+/* Copies the lines of the file. transformers refuses a merge unless its parts and its result are
+ * pieces. */
 static int put_lines(const struct inf_tokenizer *tok, json_t *to)
 {
     const struct gguf_value *lines = tok->bpe.lines;

@@ -24,8 +24,9 @@ struct chat_resident {
                                         is none */
     struct inf_engine *engine;
     struct grammar_cache grammars;
-    /* Memory of the keys and values of a conversation, if memory is not short, and if it is: in the
-     * smallest number format that "auto" takes. They differ only with "auto". */
+    /* Memory of the keys and values of a conversation. kv: in the number format that is used if
+     * memory is not short. kv_small: in the smallest one that "auto" may mean; without "auto", both
+     * are equal. */
     struct inf_kv_size kv, kv_small;
     uint64_t kv_want;             /* bytes that the KV cache takes if memory is not short */
     bool kv_wrong;                /* the model cannot use the requested type of the KV cache */

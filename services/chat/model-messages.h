@@ -13,5 +13,5 @@ struct model_settings;
 /* Puts the messages of the model before those of the conversation. The system message is the first
  * one. It is left out if the conversation begins with a message of the role system or developer;
  * the other messages then follow this message, because many templates take a system message only
- * at the beginning. -ENOMEM. */
+ * at the beginning. If the conversation has_past, only the system message is added. -ENOMEM. */
 int model_messages_add(struct conversation *c, const struct model_settings *settings);

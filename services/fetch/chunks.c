@@ -7,15 +7,17 @@
  * for each chunk follows: '1' if all bytes of the chunk are in FILE.part. `sconce pull` reads this
  * file as well, to compute the digest of the chunks that are complete.
  *
- * libcurl passes at most 16 KiB at a time, and these bytes rarely begin at the border of a page. A
- * part collects them, and writes blocks of CHUNKS_BUFFER bytes at multiples of this size, which
- * takes about half the time. The page cache gets a block as one range of memory of its size. Much
- * larger ranges are missing when memory is fragmented, and the kernel then moves pages to make one.
+ * libcurl passes at most 16 KiB at a time, and these bytes rarely begin at the border of a page. So
+ * each connection (struct chunk_part) collects them, and writes blocks of CHUNKS_BUFFER bytes at
+ * multiples of this size, which takes about half the time. For each block, the page cache allocates
+ * one contiguous range of memory. Blocks are not much larger, because fragmented memory has no
+ * large ranges, and the kernel would have to move pages to make one.
  *
  * The transfer begins with two connections, and opens another one at each report of its progress,
  * unless the connections together are already fast. Chunks that arrive at the same time also end at
  * about the same time, and `sconce pull` can compute the digest of a chunk only when all chunks
- * before it are complete. With few connections, it has less to do when the last chunk has arrived.
+ * before it are complete. With few connections, fewer digests are left to compute when the last
+ * chunk has arrived.
  */
 #include <errno.h>
 #include <fcntl.h>

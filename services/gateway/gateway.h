@@ -198,8 +198,9 @@ void gw_history_done(struct gateway *gateway);
 void gw_history_note(struct gateway *gateway, enum service_backend target);
 /* Counts a request that has ended, if no service counts it. */
 void gw_history_count(struct gw_request *r);
-/* Returns whether a service was asked for its rows and has not answered yet. It has no longer the
- * rows that it sends, so a gateway that received SIGTERM waits for them, for at most a second. */
+/* Returns whether a service was asked for its rows and has not answered yet. The service forgets
+ * the rows that it sends, so a gateway that received SIGTERM waits for them, for at most a second.
+ */
 bool gw_history_holds(const struct gateway *gateway);
 /* Collects nothing more, because the gateway received SIGTERM. */
 void gw_history_drain(struct gateway *gateway);

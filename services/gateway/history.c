@@ -159,7 +159,8 @@ static void history_finish(struct gw_history *h)
         service_drained(service);
 }
 
-/* Asks the next service that answered requests; after the last one sends all rows. */
+/* Asks the next service that answered requests. After the last one, sends all rows, if the last
+ * ones were sent long enough ago. */
 static void history_go_on(struct gw_history *h)
 {
     const bool is_draining = service_is_draining(h->gateway->service);

@@ -8,8 +8,9 @@
  * model is requested again, its files need not be read again, and the pages of its weights need not
  * be entered into the page tables again. This is most of the work of switching between two models.
  *
- * Spares count in the budget of the host's memory, and go before any resident does. A pool without
- * a budget has no spares. All functions run on the loop.
+ * Spares count in the budget of the host's memory, and are freed before any resident. A pool
+ * without a budget has no spares. All functions run on the loop, except resident_spares_free(),
+ * which the loader calls as well.
  */
 
 #include <stdint.h>
@@ -29,11 +30,11 @@ enum {
 /* Keeps the model of the resident, which is unloaded for another one, as a spare. Does nothing if
  * there is no budget, or if memory is short. */
 void resident_spare_keep(const struct resident *resident);
-/* Returns the spare that was opened from the files of the resident, if they have not changed since.
- * It is no spare any more, and the caller owns the reference. NULL: there is none. */
+/* Takes the spare that was opened from the files of the resident, if they have not changed since.
+ * The caller owns the reference that is returned. NULL: there is no such spare. */
 struct inf_model *resident_spare_take(const struct resident *resident);
-/* Takes the oldest spares off until they fit into the budget beside @host_bytes, which residents
- * take. @heir gets them, and frees them when it is loaded. */
+/* Removes the oldest spares until the rest fits into the budget beside the @host_bytes of the
+ * residents. @heir gets the removed spares, and frees them when it is loaded. */
 void residents_spare_trim(struct residents *pool, struct resident *heir, uint64_t host_bytes);
 /* Frees the spares that have stayed for RESIDENT_SPARE_USEC. Returns the time until the next one is
  * freed; UINT64_MAX: there is none. */

@@ -56,7 +56,7 @@ def history(suite, query="", enough=lambda rows: rows, unix=True):
 
 
 def requests(suite, wanted):
-    """Waits until the history has so many requests; returns how many it has."""
+    """Waits until the history has @wanted requests; returns how many it has."""
     def count(rows):
         return sum(row["requests"] for row in rows)
     return count(history(suite, enough=lambda rows: count(rows) >= wanted))

@@ -4,16 +4,15 @@
 
     drafts.py --build BUILD [--llama-server PATH] [--docs FILE] MODEL.gguf
 
-The model should be a trained one, because a model with random weights repeats nothing. It gets the
-transcripts of coding agents that edit files of this source tree: it reads a file with a tool, and
-writes it again with a small change. Other tasks are to continue source code, to answer in JSON of a
+The model should be a trained one, because a model with random weights repeats nothing. The first
+tasks are transcripts of coding agents that edit files of this source tree: an agent has read a file
+with a tool, and writes it again with a small change. Other tasks are to continue source code, to answer in JSON of a
 schema, to call a tool, and prose with random choices, in which nearly nothing is repeated.
 
 Each program runs once without drafts and once with each kind of drafts. All servers get the same
 request, one after the other, and each round begins with another server. A figure is the median over
 the rounds of the ratio of the speeds with and without drafts in the same round; the speeds are those
-that the server reports for the generation. No server knows the answers of
-earlier rounds. The answers of sconce must be the same with and without drafts.
+that the server reports for the generation. No server knows the answers of earlier rounds. The answers of sconce must be the same with and without drafts.
 """
 import argparse
 import contextlib
@@ -39,7 +38,7 @@ TEMPLATE = (
     "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}")
 
-# A file of the tree, how many of its lines the agent reads, and its change of them.
+# Files of the tree, how many lines of each the agent reads, and how it changes them.
 EDITS = [("libinfer/sched/file-change.c", 48, "Rename sched to scheduler"),
          ("libinfer/draft/rates.c", 50, "Rename fade_count to count_fade"),
          ("tests/bench/need.py", 40, "Rename fail to give_up"),
@@ -203,7 +202,7 @@ def main():
     p.add_argument("--docs", help="write the table into this file")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--tokens", type=int, default=160)
-    p.add_argument("--requests", type=int, default=4, help="at most so many of each task")
+    p.add_argument("--requests", type=int, default=4, help="the largest number of requests of each task")
     p.add_argument("--task", default="", help="only tasks whose names have this text")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--kinds", default=",".join(KINDS[1:]))

@@ -259,7 +259,7 @@ def fresh(options, figures):
         for i in range(options.fresh_rounds):
             times = {}
             for suite in ((on, off) if i % 2 else (off, on)):
-                time.sleep(3)  # then the writes have ended that would disturb the measurement
+                time.sleep(3)  # until writes that would disturb the measurement have ended
                 times[suite] = turn(suite, range(seed, seed + 4), options)
                 seed += 4
             ratios.append(times[on] / times[off])

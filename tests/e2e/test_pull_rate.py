@@ -53,7 +53,7 @@ def test_the_progress_has_the_rate_and_the_time_left(pull, hub, terminal):
     while True:
         try:
             part = os.read(here, 4096)
-        except OSError:  # a terminal answers so when the last program has closed it
+        except OSError:  # reading a terminal fails when the last program has closed it
             part = b""
         if not part:
             break

@@ -67,7 +67,7 @@ def by_largest(levels, group):
 
 
 def by_root(levels, group):
-    """A first scale is the root mean square of a group; the stored one has the least squared error."""
+    """Chooses levels with the root mean square of a group as scale. The stored scale fits them best."""
 
     def code(x):
         y = x.reshape(-1, group)

@@ -39,9 +39,7 @@ struct null_options {
                                 requests them */
     bool has_nan_token;
     int32_t nan_token; /* if has_nan_token is set, the logits of a row with this token are NaN */
-    /* Each row whose input is not 0 must have as input what the device exports for the token
-     * before.
-     */
+    /* The input of each row must be 0, or what the device exports for the token before. */
     bool checks_input;
     /* Sets the logits of a row in place of the device; may be NULL. */
     void (*logits)(void *data, const struct null_row *row, float *logits, uint32_t n_vocab);

@@ -164,8 +164,8 @@ static int add_named(struct format *f, const struct format_tensor *raw, const ch
     return format_add(f, t, reterr);
 }
 
-/* Adds a tensor with its name in GGUF. If @tied_head is true, the matrix of the head is that of the
- * embedding; a quantized matrix is several tensors. */
+/* Adds a tensor with its name in GGUF. If @tied_head is true, the tensors of the head, which are
+ * several if it is quantized, are added as those of the embedding. */
 static int add_tensor(struct format *f, const struct hf_config *c, const struct format_tensor *raw,
                       bool tied_head, struct inf_err *reterr)
 {

@@ -16,10 +16,9 @@
  * as in old GGUF files.
  */
 bool hf_name(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX]);
-/* Converts the name of a tensor of the layers that predict further tokens, of which transformers
- * keeps only the names: "mtp.layers.0.X" becomes "layers.24.X", and "mtp.X" becomes "layers.24.X",
- * for a model of @n_layers = 24 layers. hf_name() converts the result. Returns false if @name is
- * another name, or too long. */
+/* Converts the name of a tensor of the layers that predict further tokens. For a model of @n_layers
+ * = 24 layers, "mtp.layers.0.X" and "mtp.X" both become "layers.24.X", which hf_name() converts.
+ * Returns false if @name is another name, or too long. */
 bool hf_name_predictor(const char *name, uint32_t n_layers, char *out, size_t size);
 /* Does what hf_name() does, with the names in the slots (struct arch_slot) only. */
 bool hf_name_slot(const struct arch_desc *desc, const char *name, char out[HF_NAME_MAX]);

@@ -54,7 +54,7 @@ static const void *field_of(const struct arch_field *f, const struct hparams *hp
     return (const char *)hp + f->offset;
 }
 
-/* Writes attention's factor as the number of which it is the inverse root. */
+/* Writes the factor of attention as the number x of which it is 1 / √x. */
 static void put_scale(const struct put *p, const char *key)
 {
     const double scale = (double)p->hp->attn_scale;
@@ -65,7 +65,7 @@ static void put_scale(const struct put *p, const char *key)
         put_number(p, key, (float)(1 / (scale * scale)));
 }
 
-/* Writes which layers have experts: one of each @key layers, except those of a list. */
+/* Writes which layers have experts: the last of each @step layers, except those in a list. */
 static void put_step(const struct put *p, const char *key)
 {
     const uint32_t step = MAX(p->hp->experts.step, 1u);
@@ -145,8 +145,7 @@ static void put_rope(const struct put *p)
     json_object_set_new(p->to, "rope_scaling", scaling.to);
 }
 
-/* Writes after how many layers one without a window follows, which mlx-lm reads, if the layers have
- * such a pattern. */
+/* If one of each N layers, the last one, has no window, writes N, which mlx-lm reads. */
 static void put_every(const struct put *p, const struct arch_window *w)
 {
     const uint32_t n = p->hp->n_layers;
@@ -227,7 +226,7 @@ static bool field_is_same(const struct arch_field *f, const struct hparams *a,
 
     switch (f->kind) {
     case FIELD_COUNT:
-        /* Which layers have experts is compared, not how the file says it. */
+        /* The layers with experts themselves are compared elsewhere. */
         return f->offset == FIELD(experts.step) || *(const uint32_t *)x == *(const uint32_t *)y;
     case FIELD_NUMBER:
         return f->offset == FIELD(attn_scale) || *(const float *)x == *(const float *)y;
@@ -239,7 +238,8 @@ static bool field_is_same(const struct arch_field *f, const struct hparams *a,
     return false;
 }
 
-/* The settings of layers and of the scaling of positions that hparams_difference() leaves out. */
+/* Compares the settings of layers and of the scaling of positions that hparams_difference() leaves
+ * out. Returns the name of one that differs, or NULL. */
 static const char *find_other(const struct hparams *a, const struct hparams *b)
 {
     if (a->rope_scaling == ROPE_SCALING_LLAMA3 &&
@@ -265,7 +265,7 @@ static const char *find_other(const struct hparams *a, const struct hparams *b)
     return NULL;
 }
 
-/* Returns the name of a setting that config.json does not say; NULL: there is none. */
+/* Returns the name of a setting that config.json cannot express; NULL: there is none. */
 static const char *find_difference(const struct put *p, const struct hf_config *c)
 {
     const struct arch_field *f;
@@ -322,7 +322,8 @@ int hf_put_config(const struct arch_list *archs, const struct arch_desc *desc,
         p.class = &desc->classes[i];
         if (!p.class->model_type || (p.class->flags & others))
             continue;
-        /* The message of the first class is about the class that most models have. */
+        /* If all classes fail, the message of the first one is reported, because most models have
+         * this class. */
         r = try_class(&p, archs, ret_add_one, err.text[0] ? &later : &err);
         if (r < 0)
             p.to = (json_decref(p.to), NULL);

@@ -123,7 +123,7 @@ struct inf_perplexity_params {
     uint32_t n_ctx;                                 /* tokens of a chunk, at least 4; 0: 512 */
     uint32_t n_batch;                               /* rows of one step; 0: 512 */
     uint32_t n_chunks;                              /* limit; 0: all whole chunks of the text */
-    uint32_t n_predict;       /* only so many tokens at the end of a chunk are predicted; at most
+    uint32_t n_predict;       /* number of tokens at the end of a chunk that are predicted; at most
                                  n_ctx - 1; 0: those of the second half */
     struct inf_model *base;   /* the model to compare with, which may be the same one; NULL: none */
     const char *base_kv_type; /* its number format of keys and values */

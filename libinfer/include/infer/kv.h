@@ -21,10 +21,10 @@ extern "C" {
 struct inf_kv_type {
     const char *name;   /* kv_type in inf_engine_params; static */
     uint64_t bytes;     /* memory of a text of the context's length; 0: the model cannot have the
-                           format, and the following members besides the measured ones are unset */
-    double divergence;  /* from f32, in nats: Gemma 3 270M, texts of 4,096 tokens */
+                           format; then `automatic` is false, and `better` is NULL */
+    double divergence;  /* from f32, in nats: Gemma 3 270M, texts of 512 or 4,096 tokens */
     double decode;      /* speed of attention ÷ that of f16: one row after 8,192 tokens */
-    double prefill;     /* the same for 512 rows after 4,096 tokens */
+    double prefill;     /* the same for 512 rows (f32: 64) after 4,096 tokens */
     bool automatic;     /* "auto" may mean this format, if the device has it */
     const char *better; /* a format that dominates this one; NULL: none; static */
 };

@@ -111,8 +111,8 @@ struct inf_kv_size {
     uint64_t recurrent; /* state of the recurrent layers; each kept copy of it takes as much */
 };
 /* Computes the memory of a text of a model that can generate, with the number format @kv_type of
- * keys and values (infer/engine.h; NULL or "auto": that of "auto" if memory is not short). Returns
- * 0; -EINVAL: unknown format; -EOPNOTSUPP with the reason; -ENOMEM. */
+ * keys and values (infer/engine.h; NULL or "auto": what "auto" means if memory is not short).
+ * Returns 0; -EINVAL: unknown format; -EOPNOTSUPP with the reason; -ENOMEM. */
 INF_PUBLIC int inf_model_kv_size(const struct inf_model *model, const char *kv_type,
                                  struct inf_kv_size *ret_size, struct inf_err *reterr);
 

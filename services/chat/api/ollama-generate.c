@@ -85,8 +85,8 @@ static int generate_read(struct generation *g, struct problem *problem)
         ollama_only_loads(g);
         return 0;
     }
-    /* As in Ollama, the model's system message comes before the prompt in any case, and its other
-     * messages do only without a context. */
+    /* As in Ollama, a context keeps the model's messages away from the prompt, except its system
+     * message. */
     g->conversation.has_past = context;
     if (json_string_length(system))
         r = generate_add_message(g, ROLE_SYSTEM, system);

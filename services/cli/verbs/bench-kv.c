@@ -7,8 +7,9 @@
  *
  * - Bits of a number: 16 × the memory of such a text ÷ its memory in f16. This counts the scales,
  *   the windowed layers, and what is stored twice.
- * - Divergence, perplexity and the share of equal top tokens: the last n_prompt tokens of parts of
- *   the text, compared with the same model whose keys and values are f32.
+ * - Divergence, perplexity and the share of equal top tokens: the last n_prompt - 1 tokens of parts
+ *   of the text (without n_depth, the second half of each part) are predicted, and compared with
+ * the predictions of the same model whose keys and values are f32.
  * - Needle: a sentence with a number of NEEDLE_DIGITS digits is hidden in the text, and the
  *   beginning of the sentence is repeated at the end. The score is the geometric mean of the
  *   probabilities that the model then gives to the digits. It is averaged over N_NEEDLES places.
@@ -240,7 +241,7 @@ static int measure_bits(struct table *t, struct row *row)
     return CLI_OK;
 }
 
-/* Predicts @n tokens of the text, and those of the needles. A format that the device does not
+/* Predicts tokens of the text, and the digits of the needles. A format that the device does not
  * support is refused. */
 static int measure_loss(struct table *t, struct row *row)
 {

@@ -18,7 +18,7 @@ struct kv_bench_params {
     uint32_t n_depth;    /* tokens before those that are predicted or measured */
     uint32_t n_prompt;   /* tokens that are predicted, and tokens of a measured prompt */
     uint32_t n_generate; /* tokens of a measured answer */
-    uint32_t n_chunks;   /* at most so many parts of the text are predicted */
+    uint32_t n_chunks;   /* the largest number of parts of the text that are predicted */
     uint32_t n_repeat;   /* rounds of measuring speed */
     bool json;
 };

@@ -225,8 +225,8 @@ struct http_call_params {
     bool has_body;
     bool streams;    /* the body is written with http_call_write(), and `body` is empty */
     uint64_t length; /* of a streamed body; UINT64_MAX: unknown, so it is sent in chunks */
-    /* The call uses only a connection of the pool, so it never starts the service. If there is
-     * none, or the service closed it, the call fails. */
+    /* The call uses only a connection of the pool, so it never starts the service. If the pool has
+     * no connection, or the service has closed it, the call fails. */
     bool held;
 };
 

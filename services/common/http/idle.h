@@ -23,5 +23,6 @@ void idle_pool_done(struct idle_pool *pool);
 void idle_pool_flush(struct idle_pool *pool);
 /* Puts a connection into the pool, which owns it from here on and uses its `data`. */
 void idle_pool_put(struct idle_pool *pool, h2o_socket_t *sock);
-/* Takes out the connection that was used last. NULL: there is none that the service left open. */
+/* Takes out the connection that was used last. NULL: there is none, or
+ * the service has closed them all. */
 h2o_socket_t *idle_pool_take(struct idle_pool *pool);

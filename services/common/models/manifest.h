@@ -49,8 +49,7 @@ enum {
     MODEL_MANIFEST_MAX_FILE = 1 << 20,
     MODEL_MANIFEST_MAX_ALIASES = 32,
     MODEL_MANIFEST_MAX_FILES = 4096,
-    MODEL_MANIFEST_MAX_ARENA =
-        32 << 20, /* bytes in an arena beyond which nothing is read into it */
+    MODEL_MANIFEST_MAX_ARENA = 32 << 20, /* an arena with more bytes takes no further manifest */
 };
 
 struct model_manifest_file {
@@ -82,6 +81,6 @@ struct model_manifest {
 int model_manifest_parse(struct arena *arena, const char *text, size_t len,
                          struct model_manifest *ret, struct inf_err *reterr);
 /* Reads the manifest in @file, like model_manifest_parse(), or returns the error from reading the
- * file. -EFBIG: the arena, which a list of models has for all of them, is full. */
+ * file. -EFBIG: the arena, in which a list of models has all its manifests, is full. */
 int model_manifest_read(struct arena *arena, const char *file, struct model_manifest *ret,
                         struct inf_err *reterr);

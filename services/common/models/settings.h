@@ -37,7 +37,8 @@ struct model_settings {
                                that has one; NULL: not given */
     int64_t template_mtime; /* modification time of that file in Unix seconds; 0: no file */
     const char *const *stops; /* NULL-terminated texts that end an answer; NULL: none */
-    bool stops_of_template;   /* the built-in template has the stops, so that they go with it */
+    bool stops_of_template;   /* the stops are those of the built-in template, so another template
+                                 replaces them */
     const char *system;       /* the system message of conversations that have none; NULL: none */
     const struct model_message *messages; /* [n_messages]: each conversation begins with them */
     size_t n_messages;

@@ -51,8 +51,8 @@ static const char *const option_names[] = {
     NULL,
 };
 
-/* Adds @count units of @unit nanoseconds to *sum, and the part of a unit that the digits at
- * @fraction are. Returns false if the sum is above INT64_MAX, as in Go. */
+/* Adds @count units of @unit nanoseconds to *sum, and the decimal fraction of a unit whose digits
+ * are at @fraction. Returns false if the sum is above INT64_MAX, as in Go. */
 static bool duration_add(uint64_t count, uint64_t unit, const char *fraction, uint64_t *sum)
 {
     uint64_t ns;
@@ -62,12 +62,13 @@ static bool duration_add(uint64_t count, uint64_t unit, const char *fraction, ui
         scale /= 10;
         part += (*fraction - '0') * scale;
     }
-    /* A thousandth of a nanosecond repairs what the additions have lost. */
+    /* A thousandth of a nanosecond is more than the rounding errors of the additions. */
     return size_mul(count, unit, &ns) && size_add(ns, (uint64_t)(part + 1e-3), &ns) &&
            size_add(*sum, ns, sum) && *sum <= INT64_MAX;
 }
 
-/* Returns the nanoseconds of the unit with which @text begins, and its length; 0: none. */
+/* Returns the nanoseconds of the unit with which @text begins; 0: it begins with none. *ret_len is
+ * the length of the unit's name. */
 static uint64_t duration_unit(const char *text, size_t *ret_len)
 {
     static const struct {
@@ -118,7 +119,7 @@ static bool duration_read(const char *text, bool *ret_negative, uint64_t *ret_ns
     return true;
 }
 
-/* Returns the microseconds of a number of seconds, which is 0 only if @seconds is 0. */
+/* Returns @seconds in microseconds, rounded up, so that only 0 seconds become 0. */
 static uint64_t keep_of_seconds(double seconds)
 {
     return seconds < 0 || seconds > 1e12 ? OLLAMA_FOREVER : (uint64_t)ceil(seconds * 1e6);

@@ -193,7 +193,7 @@ TEST(tokens_that_a_grammar_forces_are_drafted)
             .n_logprobs = 1,
             .n_choices = 1 + seed % 3,
             .grammar = &grammar,
-            /* Tokens that the grammar forces are drafted whatever the request says of guesses. */
+            /* Forced tokens are drafted whatever the request says about guesses. */
             .draft_p_min = seed % 4 == 1 ? 1 : 0,
             .min_draft = seed % 4 == 2 ? 16 : 0,
             .sampling = {.temperature = (float)(seed % 2),
