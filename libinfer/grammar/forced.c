@@ -298,7 +298,7 @@ run_certainty(const struct run *run, const struct inf_grammar_vocab *v, uint32_t
 static void run_take(const struct run *run, const struct inf_grammar_vocab *v, const int32_t *ids,
                      size_t n_ids, uint32_t max, struct grammar_forced *ret)
 {
-    unsigned char bytes[RUN_BYTES];
+    unsigned char bytes[sizeof(run->bytes)];
     uint32_t at = run->n_text;
 
     for (size_t i = 0; i < n_ids && ret->n < max; i++) {

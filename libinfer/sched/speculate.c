@@ -475,8 +475,10 @@ void sched_take_hidden(struct sched *s)
     for (uint32_t i = 0; i < step->n_parts; i++) {
         const struct step_part *part = &step->parts[i];
 
-        drafter_take_hidden(d, part->seq, part->pos, n_right_rows(part),
-                            runner->hidden + (size_t)step->seqs[i].i_row * runner->n_hidden);
+        /* After an error the drafter begins this state anew. If the device is lost, the next step
+         * of the model reports it. */
+        (void)drafter_take_hidden(d, part->seq, part->pos, n_right_rows(part),
+                                  runner->hidden + (size_t)step->seqs[i].i_row * runner->n_hidden);
     }
     step->draft_usec += clock_usec() - begin;
 }

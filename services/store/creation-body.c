@@ -219,8 +219,12 @@ static int read_message(struct store_creation *c, json_t *value, size_t i, struc
     if (!text || !text[0])
         return problem_set(problem, 400, "invalid_value", "messages",
                            "Invalid value for 'messages': %scontent must be a text.", prefix);
-    if (role && strcmp(role, "system") == 0 && i == 0 && !c->system &&
-        strlen(text) <= MODEL_MAX_SYSTEM) {
+    if (role && strcmp(role, "system") == 0 && i == 0 && !c->system) {
+        if (strlen(text) > MODEL_MAX_SYSTEM)
+            return problem_set(problem, 400, "invalid_value", "messages",
+                               "Invalid value for 'messages': %scontent has %zu bytes; the system "
+                               "message may have at most %d.",
+                               prefix, strlen(text), MODEL_MAX_SYSTEM);
         c->system = text;
         return 0;
     }

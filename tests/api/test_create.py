@@ -154,6 +154,7 @@ def test_safetensors_are_uploaded_with_their_configuration(stores, client):
     ({"from": "base", "messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "x"}]}, 400,
      "messages[1].role"),
     ({"from": "base", "system": "a", "messages": [{"role": "system", "content": "x"}]}, 400, "messages[0].role"),
+    ({"from": "base", "messages": [{"role": "system", "content": "x" * 65537}]}, 400, "content has 65537 bytes"),
     ({"from": "base", "messages": [{"role": "user", "content": "x"}] * 65}, 400, "'messages'"),
     ({"from": "base", "messages": [{"role": "user", "content": "x" * 33000}] * 2}, 400, "66000 bytes"),
     ({"from": "base", "quantize": "q4_0"}, 400, "'quantize'"),

@@ -339,6 +339,7 @@ def test_bench_compares_kv_formats(sconce, installed, tmp_path):
     for words, message in (
         ((), "--kv-table needs one MODEL and --text FILE"),
         (("--text", str(text), "--membw"), "leave out the other options"),
+        (("--text", str(text), "--accept", "0.5"), "leave out the other options"),
         (("--text", str(text), "-n", "0"), "-n of at least 1"),
         (("--text", str(text), "--kv-type", "q8_0,"), "a name is empty"),
         (("--text", str(text), "--kv-type", "q9"), "q9"),

@@ -194,15 +194,23 @@ static int put_messages(struct show *s)
     return r < 0 || m->n_messages == 0 ? r : str_putc(&s->out, ']');
 }
 
-/* Writes the beginning of a Modelfile that would make the same model. A Modelfile cannot have a
- * system message with three quotation marks. */
+/* Returns whether a text can stand between three quotation marks. */
+static bool text_fits_marks(const char *text)
+{
+    const size_t len = strlen(text);
+
+    return !strstr(text, "\"\"\"") && (len == 0 || text[len - 1] != '"');
+}
+
+/* Writes the beginning of a Modelfile that would make the same model. A system message that a
+ * Modelfile cannot have is left out. */
 static int put_modelfile(struct show *s)
 {
     const char *system = s->settings.system;
     _cleanup_str_ struct str text = {};
     int r = str_printf(&text, "FROM %s\n", s->name);
 
-    if (r == 0 && system && !strstr(system, "\"\"\""))
+    if (r == 0 && system && text_fits_marks(system))
         r = str_printf(&text, "SYSTEM \"\"\"%s\"\"\"\n", system);
     r = r < 0 ? r : str_puts(&s->out, "\"modelfile\":");
     r = r < 0 ? r : json_put_text(&s->out, text.data);

@@ -181,7 +181,11 @@ static int make_needle(struct table *t, const struct inf_tokenizer *tok, unsigne
         r = encode(tok, ".\n", &end, &n_end);
     if (r != CLI_OK)
         return r;
-    if (t->n_ctx < 2 * (n_begin + n_answer) + n_end + 2 || (i > 0 && n_answer != t->n_answer))
+    if (i > 0 && n_answer != t->n_answer)
+        return cli_error("bench",
+                         "the tokenizer of the model splits numbers into different numbers "
+                         "of tokens, so sentences cannot be hidden in the text");
+    if (t->n_ctx < 2 * (n_begin + n_answer) + n_end + 2)
         return cli_error("bench", "-d and -p are too small for the sentence that is hidden");
     t->n_answer = (uint32_t)n_answer;
     n_filler = t->n_ctx - 2 * (n_begin + n_answer) - n_end;
@@ -427,7 +431,11 @@ static int print_json(const struct table *t)
     int bad;
 
     for (unsigned i = 0; i < t->n_rows; i++)
-        json_array_append_new(rows, row_json(&t->rows[i]));
+        if (json_array_append_new(rows, row_json(&t->rows[i])) < 0) {
+            json_decref(rows);
+            return cli_error("bench", "the results of \"%s\" are not finite numbers",
+                             t->rows[i].type);
+        }
     j = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "model", p->name, "device", p->device,
                   "depth", (int)p->n_depth, "prompt", (int)p->n_prompt, "generate",
                   (int)p->n_generate, "rounds", (int)p->n_repeat, "types", rows);

@@ -235,7 +235,7 @@ static int bench_check_table(const struct bench *b, int n_left)
     if (!b->name || n_left > 0 || !b->draft.file)
         return cli_usage("bench", "--kv-table needs one MODEL and --text FILE");
     if (b->draft.kind || b->draft.max_draft || b->params.n_streams || b->saves || b->params.membw ||
-        b->params.peak)
+        b->params.peak || b->params.accept > 0)
         return cli_usage("bench", "--kv-table measures one sequence without drafts and bounds, and "
                                   "does not save its results; leave out the other options");
     if (b->params.n_prompt < 4 || b->params.n_generate == 0)

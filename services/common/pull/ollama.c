@@ -129,7 +129,7 @@ static int put_messages(const char *path, bool has_system, struct str *out, stru
     if (r < 0)
         return r;
     list = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-    if (json_array_size(list) > MODEL_MAX_MESSAGES)
+    if (!json_is_array(list) || json_array_size(list) > MODEL_MAX_MESSAGES)
         r = -EBADMSG;
     for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
         const json_t *m = json_array_get(list, i), *content = json_object_get(m, "content");
