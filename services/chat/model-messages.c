@@ -31,6 +31,8 @@ int model_messages_add(struct conversation *c, const struct model_settings *s)
     struct message *at;
     int r = 0;
 
+    if (n_system + n_first == 0)
+        return 0;
     for (size_t i = 0; i < n_system + n_first; i++)
         if (!conversation_add(c))
             return -ENOMEM;
