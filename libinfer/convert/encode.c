@@ -26,7 +26,7 @@ struct chunk_sums {
     double numbers, errors;
 };
 
-/* What a thread needs for a chunk, and its first failure. */
+/* The buffers of a thread for one chunk, and the first failure of the thread. */
 struct encode_buffer {
     float *x, *y; /* [elements of a chunk]: the numbers, and the same after they were encoded */
     uint8_t *out; /* the planes of a chunk, one after the other */

@@ -8,7 +8,7 @@
 #include "core/clock.h"
 #include "host/residents.h"
 
-/* What a spare takes besides its weights, in bytes: its vocabulary and its page tables. */
+/* A spare takes this many bytes besides its weights, for its vocabulary and its page tables. */
 #define SPARE_BYTES ((uint64_t)64 << 20)
 
 struct resident_spare {

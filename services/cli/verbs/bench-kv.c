@@ -44,7 +44,7 @@
 
 #define NEEDLE_BEGIN " The secret number of the lighthouse is"
 
-/* What one round measured, in tokens per second. */
+/* The speeds of one round, in tokens per second. */
 struct speeds {
     double read, write;
 };

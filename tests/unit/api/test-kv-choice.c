@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "lib/open_model.h"
 #include "lib/test.h"
 
 #include <infer/infer.h>
@@ -21,18 +22,6 @@
 #define BLOCK    64u
 #define N_PROMPT 200u
 #define N_TOKENS 40u
-
-static struct inf_model *open_model(const char *path)
-{
-    const struct inf_model_params params = {.path = path};
-    struct inf_model *model;
-    struct inf_err err;
-
-    if (!path)
-        skip();
-    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
-    return model;
-}
 
 static const char *auto_of(struct inf_model *model, uint64_t kv_bytes)
 {
@@ -109,10 +98,15 @@ TEST(dominated_and_coarse_formats_are_never_taken)
 
 TEST(a_model_has_only_the_formats_of_its_heads)
 {
-    struct inf_model *model = open_model(test_data(STORIES));
+    const char *path = test_data(STORIES);
     struct inf_kv_type types[INF_MAX_KV_TYPES];
-    const size_t n = types_of(model, N_CTX, types);
+    struct inf_model *model;
+    size_t n;
 
+    if (!path)
+        skip();
+    model = open_model(path);
+    n = types_of(model, N_CTX, types);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(types[i].bytes > 0, types[i].name[0] != 'q');
     /* Weights in F32 have keys and values in F32. */
@@ -122,7 +116,7 @@ TEST(a_model_has_only_the_formats_of_its_heads)
     inf_model_unref(model);
 }
 
-/* What an engine made of a prompt. */
+/* The text that an engine generated for a prompt, and the format of its keys and values. */
 struct answer {
     char kv_name[32];
     uint32_t n, n_cached;
