@@ -82,9 +82,6 @@ static void detect_cpu(void)
     }
     if ((f & CPU_AMX_BF16) && (d7 & 1u << 25))
         f |= CPU_AMX_INT8;
-    /* "Genu" of "GenuineIntel" */
-    if (__get_cpuid(0, &a, &b, &c, &d) && b == 0x756e6547)
-        f |= CPU_INTEL;
     detected = f;
 }
 #elif defined(__aarch64__)

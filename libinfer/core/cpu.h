@@ -26,8 +26,7 @@ enum cpu_flags {
     CPU_DOTPROD = 1 << 8,
     CPU_I8MM = 1 << 9,
     CPU_AMX_BF16 = 1 << 10, /* with tiles, if Linux allows this process to use them */
-    CPU_INTEL = 1 << 11,    /* made by Intel; no rung needs it */
-    CPU_AMX_INT8 = 1 << 12, /* as CPU_AMX_BF16 */
+    CPU_AMX_INT8 = 1 << 11, /* as CPU_AMX_BF16 */
 };
 
 /* Returns the flags that the CPU and the kernel support; they are detected once. */

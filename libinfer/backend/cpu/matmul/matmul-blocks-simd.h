@@ -87,7 +87,7 @@ INLINE void dot_rows(struct pass *p, uint32_t m0, const unsigned m_n)
         for (uint32_t i = 0; i < n_pairs; i++) {
             const v_int low = v_load(w->q[i][p->first]), high = v_load(w->q[i][p->first + v_n]);
 
-            prefetch_line(ahead.at, false);
+            prefetch_line(ahead.at);
             ahead.at += ahead.step;
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {

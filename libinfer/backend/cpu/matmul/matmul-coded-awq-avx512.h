@@ -107,8 +107,7 @@ INLINE void awq_block(const uint8_t *w, uint64_t stride, const struct matmul_q8 
         UNROLL for (unsigned v = 0; v < 8; v++) sum[m][v] = _mm512_setzero_si512();
     }
     for (unsigned k = 0; k < 32; k += 4, w += 4 * stride, ahead += 4 / n * stride) {
-        UNROLL for (unsigned t = 0; t < 4; t++)
-            prefetch_line(ahead + t / n * stride + t % n * 64, false);
+        UNROLL for (unsigned t = 0; t < 4; t++) prefetch_line(ahead + t / n * stride + t % n * 64);
         awq_dots(w, stride, q, m_n, sum);
         UNROLL for (unsigned m = 0; m < m_n; m++) q[m] += 4;
     }

@@ -129,7 +129,7 @@ INLINE void gptq_block(const struct gptq_place *p, uint32_t b, const unsigned bi
         v_int unit[8];
 
         UNROLL for (unsigned t = 0; t < bits; t++) if (4 * VEC_N * i % 64 == 0)
-            prefetch_line(ahead + t * p->stride + 4 * VEC_N * i, false);
+            prefetch_line(ahead + t * p->stride + 4 * VEC_N * i);
         gptq_units(w + 4 * VEC_N * i, p->stride, bits, unit);
         UNROLL for (unsigned m = 0; m < m_n; m++)
             gptq_add(p->x[m] + b, m, i, cols_sum(unit, q[m], 0, kind), s);
@@ -175,7 +175,7 @@ INLINE void gptq_ordered_block(const struct gptq_place *p, uint32_t b, const uin
 
             /* The words of the next columns are read soon. With each code of a word, one of their
              * lines is prefetched. */
-            prefetch_line(w + 4 * GPTQ_COLUMNS + bit / 4 % GPTQ_LINES * 64, false);
+            prefetch_line(w + 4 * GPTQ_COLUMNS + bit / 4 % GPTQ_LINES * 64);
             UNROLL for (unsigned i = 0; i < GPTQ_V; i++) unit[i] =
                 gptq_put(unit[i], w + 4 * VEC_N * i, p->stride, t, (uint32_t)(bit % 32), bits);
         }

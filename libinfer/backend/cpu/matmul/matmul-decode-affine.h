@@ -42,7 +42,7 @@ static void TILE_NAME(decode_mlx2)(struct matmul_panel *p, unsigned half, const 
         for (unsigned c = 0; c < 16; c += VEC_N) {
             const unsigned col = 16 * half + c;
 
-            prefetch_step(*ahead, 0, PANEL_AHEAD(VEC_N * 8), false);
+            prefetch_step(*ahead, 0, PANEL_AHEAD(VEC_N * 8));
             *ahead += PANEL_AHEAD(VEC_N * 8);
             UNROLL for (unsigned j = 0; j < 2; j++)
             {
@@ -107,7 +107,7 @@ INLINE void affine_words(struct matmul_panel *p, unsigned half, const uint8_t *w
         for (unsigned c = 0; c < 16; c += VEC_N) {
             v_int words[6];
 
-            prefetch_step(*ahead, 0, PANEL_AHEAD(VEC_N * 4 * bits), false);
+            prefetch_step(*ahead, 0, PANEL_AHEAD(VEC_N * 4 * bits));
             *ahead += PANEL_AHEAD(VEC_N * 4 * bits);
             UNROLL for (unsigned i = 0; i < bits; i++) words[i] =
                 affine_load(w + 4 * i + c * row_bytes, row_bytes);

@@ -60,7 +60,7 @@ static void TILE_NAME(decode_mxfp4)(struct matmul_panel *p, unsigned half, const
     }
 }
 
-/* Each of 16 rows has a super-block with one F16 scale. Writes the scale of each row 8 times, once
+/* Each of 16 rows has a super-block with one F16 scale. Writes the scale of each row 8 times
  * for each group of 32 weights. The scale of the first row is at @p, the next is @stride bytes
  * later. */
 INLINE void decode_ternary_scales(const uint8_t *p, size_t stride, float (*dst)[PANEL_N])

@@ -32,7 +32,7 @@ INLINE void load_rows16_ahead(const uint8_t *p, size_t stride, v_int v[4], const
 {
     UNROLL for (unsigned j = 0; j < 4; j++)
     {
-        prefetch_step(ahead, i + j, PANEL_AHEAD(n_bytes), false);
+        prefetch_step(ahead, i + j, PANEL_AHEAD(n_bytes));
         v[j] = v_rows16(p + j * stride, stride);
     }
     transpose(v);
@@ -168,7 +168,7 @@ INLINE void load_rows64(const uint8_t *p, size_t row_bytes, const uint8_t **ahea
 {
     UNROLL for (unsigned i = 0; i < 16; i++)
     {
-        prefetch_step(*ahead, i, PANEL_AHEAD(VEC_N * 4), false);
+        prefetch_step(*ahead, i, PANEL_AHEAD(VEC_N * 4));
         v[i % 4][i / 4] = v_rows16(p + 16 * (i % 4) + i / 4 * row_bytes, row_bytes);
     }
     *ahead += PANEL_AHEAD(VEC_N * 64);

@@ -38,7 +38,7 @@ INLINE __m512i direct_words(const struct direct_rows *r, const size_t at0, const
  * first two weights and their scale are loaded separately, with one lane for each row. The first 4
  * bytes of the second block are loaded in the same way, but only their scale is used.
  */
-INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_q8_0);
     const __m512i sign = _mm512_set1_epi8(-128);
@@ -53,7 +53,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
 
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_turn(&ahead, i, 2 * size, once);
+            prefetch_turn(&ahead, i, 2 * size);
             v[i] = _mm512_xor_si512(_mm512_loadu_si512(direct_row(&r, i) + 4), sign);
         }
         words = direct_words(&r, 0, size);
@@ -107,7 +107,7 @@ INLINE __m512i direct_spread(__m512i bits, const unsigned half)
 /* Multiplies Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL. Blocks of these formats have 16 bytes of nibble
  * pairs, with or without high bits and an offset. The nibbles of IQ4_NL are replaced by values. */
 INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool has_offset,
-                      const bool has_high, const bool is_iq4, const bool once)
+                      const bool has_high, const bool is_iq4)
 {
     const unsigned high_at = 2 + 2 * has_offset, q_at = high_at + 4 * has_high, size = q_at + 16;
     const enum direct_size sums = is_iq4                   ? DIRECT_WIDE
@@ -127,7 +127,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
 
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_turn(&ahead, i, 2 * size, once);
+            prefetch_turn(&ahead, i, 2 * size);
             v[i] = _mm512_maskz_loadu_epi16(two_blocks, direct_row(&r, i));
         }
         scale = direct_fields(v, 0, size / 2);
@@ -183,9 +183,9 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const bool ha
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(q8_0, direct_q8_0(d, m_n, once))
-DIRECT(q4_0, direct_32(d, m_n, false, false, false, once))
-DIRECT(q4_1, direct_32(d, m_n, true, false, false, once))
-DIRECT(q5_0, direct_32(d, m_n, false, true, false, once))
-DIRECT(q5_1, direct_32(d, m_n, true, true, false, once))
-DIRECT(iq4_nl, direct_32(d, m_n, false, false, true, once))
+DIRECT(q8_0, direct_q8_0(d, m_n))
+DIRECT(q4_0, direct_32(d, m_n, false, false, false))
+DIRECT(q4_1, direct_32(d, m_n, true, false, false))
+DIRECT(q5_0, direct_32(d, m_n, false, true, false))
+DIRECT(q5_1, direct_32(d, m_n, true, true, false))
+DIRECT(iq4_nl, direct_32(d, m_n, false, false, true))

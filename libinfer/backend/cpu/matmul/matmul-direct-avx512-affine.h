@@ -72,7 +72,7 @@ INLINE void direct_mlx_add(__m512i v[8], const struct matmul_q8 *x, const __m256
     }
 }
 
-INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = DIRECT_MLX_K / 4;
     const __m512i two = _mm512_set1_epi8(3);
@@ -95,7 +95,7 @@ INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool 
         {
             const __m512i q = _mm512_loadu_si512(direct_row(&r, i));
 
-            prefetch_turn(&ahead, i, size, once);
+            prefetch_turn(&ahead, i, size);
             UNROLL for (unsigned m = 0; m < m_n; m++) v[m][i] = _mm512_setzero_si512();
             UNROLL for (unsigned t = 0; t < 4; t++)
             {
@@ -114,4 +114,4 @@ INLINE void direct_mlx2(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(mlx2, direct_mlx2(d, m_n, once))
+DIRECT(mlx2, direct_mlx2(d, m_n))

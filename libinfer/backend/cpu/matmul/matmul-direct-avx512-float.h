@@ -27,7 +27,7 @@ struct direct_lines {
  * for which there are not enough registers. */
 INLINE void direct_next(struct matmul_direct *d, struct direct_lines *lines, const unsigned i)
 {
-    prefetch_line(d->ahead.at + 64 * i, false);
+    prefetch_line(d->ahead.at + 64 * i);
     lines->v[i] = _mm512_loadu_si512(lines->next);
     lines->next += d->row_bytes;
     __asm__("" : "+r"(lines->next));

@@ -104,8 +104,7 @@ INLINE void direct_k_add(const struct matmul_direct *d, const unsigned m_n, stru
 }
 
 /* Multiplies Q4_K or Q5_K. */
-INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has_high,
-                     const bool once)
+INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has_high)
 {
     const unsigned size = has_high ? sizeof(struct block_q5_k) : sizeof(struct block_q4_k);
     const unsigned q_at = has_high ? 48 : 16;
@@ -132,7 +131,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
             {
                 const __m512i q = _mm512_loadu_si512(direct_row(&r, i) + q_at + 16 * g);
 
-                prefetch_turn(&ahead, i, size / 2, once);
+                prefetch_turn(&ahead, i, size / 2);
                 v[0][i] = _mm512_and_si512(q, nibble);
                 v[1][i] = _mm512_and_si512(_mm512_srli_epi16(q, 4), nibble);
                 if (has_high) {
@@ -174,7 +173,7 @@ INLINE void direct_q6_k_heads(struct direct_pair *pair, const struct direct_rows
         direct_put(&pair->scale[0][g], &pair->scale[1][g], scale[g], scale[g + 1]);
 }
 
-INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_q6_k);
     const __m512i nibble = _mm512_set1_epi8(15), bits45 = _mm512_set1_epi8(0x30);
@@ -200,7 +199,7 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
                 const __m512i t = _mm512_broadcast_i64x4(
                     _mm256_loadu_si256((const void *)(direct_row(&r, i) + 128 + 32 * h)));
 
-                prefetch_turn(&ahead, i, size / 2, once);
+                prefetch_turn(&ahead, i, size / 2);
                 v[0][i] = _mm512_or_si512(_mm512_and_si512(q, nibble),
                                           _mm512_and_si512(_mm512_rolv_epi32(t, to0), bits45));
                 v[1][i] = _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(q, 4), nibble),
@@ -230,6 +229,6 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(q4_k, direct_k(d, m_n, false, once))
-DIRECT(q5_k, direct_k(d, m_n, true, once))
-DIRECT(q6_k, direct_q6_k(d, m_n, once))
+DIRECT(q4_k, direct_k(d, m_n, false))
+DIRECT(q5_k, direct_k(d, m_n, true))
+DIRECT(q6_k, direct_q6_k(d, m_n))

@@ -144,8 +144,7 @@ INLINE void direct_affine_add(const struct matmul_q8 *x, const __m512i w[8], con
     *sum = _mm256_fmadd_ps(_mm512_extractf32x8_ps(offset, 1), _mm256_set1_ps(x[1].s), *sum);
 }
 
-INLINE void direct_affine(struct matmul_direct *d, const unsigned m_n, const unsigned bits,
-                          const bool once)
+INLINE void direct_affine(struct matmul_direct *d, const unsigned m_n, const unsigned bits)
 {
     const unsigned size = 8 * bits;
     const uint32_t group = d->planes.group, n_groups = d->K / group;
@@ -171,7 +170,7 @@ INLINE void direct_affine(struct matmul_direct *d, const unsigned m_n, const uns
                 offset = _mm512_fmadd_ps(_mm512_set1_ps(128), scale, offset);
             UNROLL for (unsigned k = 0; k < 8; k++)
             {
-                prefetch_turn(&ahead, k, size, once);
+                prefetch_turn(&ahead, k, size);
                 w[k] = direct_codes(direct_row(&r, k), bits);
             }
             UNROLL for (unsigned m = 0; m < m_n; m++) direct_affine_add(
@@ -183,7 +182,7 @@ INLINE void direct_affine(struct matmul_direct *d, const unsigned m_n, const uns
 }
 
 /* Multiplies NVFP4, which has 4 groups in two blocks. The plane has half of each scale. */
-INLINE void direct_nvfp4(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_nvfp4(struct matmul_direct *d, const unsigned m_n)
 {
     const __m512i table =
         _mm512_broadcast_i32x4(_mm_load_si128((const void *)nvfp4_codes)); /* v + 32 */
@@ -207,7 +206,7 @@ INLINE void direct_nvfp4(struct matmul_direct *d, const unsigned m_n, const bool
 
             UNROLL for (unsigned k = 0; k < 8; k++)
             {
-                prefetch_turn(&ahead, k, 32, once);
+                prefetch_turn(&ahead, k, 32);
                 w[k] = _mm512_shuffle_epi8(table, direct_codes(direct_row(&r, k), 4));
             }
             UNROLL for (unsigned m = 0; m < m_n; m++)
@@ -224,13 +223,13 @@ INLINE void direct_nvfp4(struct matmul_direct *d, const unsigned m_n, const bool
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(affine2, direct_affine(d, m_n, 2, once))
-DIRECT(mlx3, direct_affine(d, m_n, 3, once))
-DIRECT(mlx4, direct_affine(d, m_n, 4, once))
-DIRECT(mlx5, direct_affine(d, m_n, 5, once))
-DIRECT(mlx6, direct_affine(d, m_n, 6, once))
-DIRECT(mlx8, direct_affine(d, m_n, 8, once))
-DIRECT(nvfp4_planes, direct_nvfp4(d, m_n, once))
+DIRECT(affine2, direct_affine(d, m_n, 2))
+DIRECT(mlx3, direct_affine(d, m_n, 3))
+DIRECT(mlx4, direct_affine(d, m_n, 4))
+DIRECT(mlx5, direct_affine(d, m_n, 5))
+DIRECT(mlx6, direct_affine(d, m_n, 6))
+DIRECT(mlx8, direct_affine(d, m_n, 8))
+DIRECT(nvfp4_planes, direct_nvfp4(d, m_n))
 
 /* Multiplies codes of 2 bits, in a faster way if the groups are the usual ones. */
 static void TILE_NAME(direct_planes2)(struct matmul_direct *d)

@@ -86,7 +86,7 @@ INLINE void direct_mxfp4_two(const struct matmul_direct *d, const unsigned m_n,
     }
 }
 
-INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_mxfp4);
     const uint32_t n_blocks = d->K / 32;
@@ -98,7 +98,7 @@ INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n, const bool
     for (uint32_t b = 0; b < n_blocks; b += 4, direct_move(&r, 4 * size)) {
         __m512 scale[2];
 
-        UNROLL for (unsigned i = 0; i < 8; i++) prefetch_turn(&ahead, i, 4 * size, once);
+        UNROLL for (unsigned i = 0; i < 8; i++) prefetch_turn(&ahead, i, 4 * size);
         direct_mxfp4_scales(&r, n_blocks - b, scale);
         direct_mxfp4_two(d, m_n, &r, 0, scale[0], b, &acc);
         if (b + 2 < n_blocks)
@@ -126,7 +126,7 @@ INLINE __m512 direct_row_halfs(const struct direct_rows *r, const unsigned at)
 
 /* Each vector has codes of one row. Its lower half has 32 weights of the first half of a
  * super-block. Its upper half has the weights at the same places of the second half. */
-INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_tq2_0);
     const __m512i two = _mm512_set1_epi8(3);
@@ -139,7 +139,7 @@ INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool
         const __m512 scale = direct_row_halfs(&r, offsetof(struct block_tq2_0, d));
         __m512 f[DIRECT_M][4];
 
-        UNROLL for (unsigned i = 0; i < 8; i++) prefetch_turn(&ahead, i, size, once);
+        UNROLL for (unsigned i = 0; i < 8; i++) prefetch_turn(&ahead, i, size);
         UNROLL for (unsigned g = 0; g < 4; g++)
         {
             __m512i v[8];
@@ -171,5 +171,5 @@ INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(mxfp4, direct_mxfp4(d, m_n, once))
-DIRECT(tq2_0, direct_tq2_0(d, m_n, once))
+DIRECT(mxfp4, direct_mxfp4(d, m_n))
+DIRECT(tq2_0, direct_tq2_0(d, m_n))

@@ -63,7 +63,7 @@ INLINE v_flt coded_rows_scale(const struct matmul_direct *d, const uint32_t bits
     return d->coded->scale_type == INF_DTYPE_F16 ? v_from_f16_low(v) : v_bits(v);
 }
 
-INLINE void direct_coded4(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_coded4(struct matmul_direct *d, const unsigned m_n)
 {
     const struct cols_kind kind = {.steps = 8, .narrow = 8};
     struct matmul_ahead ahead = d->ahead;
@@ -76,7 +76,7 @@ INLINE void direct_coded4(struct matmul_direct *d, const unsigned m_n, const boo
         const v_flt scale = coded_rows_scale(d, rows.scale[g]);
         v_int v[4], q[8];
 
-        cols_rows16(d->w + 16 * (size_t)b, d->row_bytes, &ahead, VEC_N * 4, once, v);
+        cols_rows16(d->w + 16 * (size_t)b, d->row_bytes, &ahead, VEC_N * 4, v);
         UNROLL for (unsigned i = 0; i < 4; i++)
         {
             q[2 * i] = LOW_NIBBLES(v[i]);
@@ -99,7 +99,7 @@ INLINE void direct_coded4(struct matmul_direct *d, const unsigned m_n, const boo
 
 /* Multiplies codes of 8 bits: a weight is scale × (code - 128) + scale × (128 -
  * zero). */
-INLINE void direct_coded8(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_coded8(struct matmul_direct *d, const unsigned m_n)
 {
     const struct cols_kind kind = {
         .steps = 8, .zero = VEC_S8 ? 0 : 128, .is_s8 = VEC_S8, .narrow = 1};
@@ -116,8 +116,8 @@ INLINE void direct_coded8(struct matmul_direct *d, const unsigned m_n, const boo
         const v_flt offset = v_mulf(scale, v_to_float(v_add(minus, v_set(129))));
         v_int v[8];
 
-        UNROLL for (unsigned h = 0; h < 2; h++) cols_rows16(
-            d->w + 32 * (size_t)b + 16 * h, d->row_bytes, &ahead, VEC_N * 4, once, v + 4 * h);
+        UNROLL for (unsigned h = 0; h < 2; h++)
+            cols_rows16(d->w + 32 * (size_t)b + 16 * h, d->row_bytes, &ahead, VEC_N * 4, v + 4 * h);
         UNROLL for (unsigned i = 0; i < 8; i++) v[i] = v_xor(v[i], v_set(flip));
         cols_add_block(d, m_n, &acc, b, 0, v, scale, kind);
         UNROLL for (unsigned m = 0; m < m_n; m++) acc.offset[m] =
@@ -127,5 +127,5 @@ INLINE void direct_coded8(struct matmul_direct *d, const unsigned m_n, const boo
     cols_end(d, m_n, &acc);
 }
 
-DIRECT(coded4, direct_coded4(d, m_n, once))
-DIRECT(coded8, direct_coded8(d, m_n, once))
+DIRECT(coded4, direct_coded4(d, m_n))
+DIRECT(coded8, direct_coded8(d, m_n))

@@ -41,8 +41,7 @@ INLINE v_int cols_codes(const v_int v[4], const unsigned part, const unsigned u,
 }
 
 /* Multiplies Q1_0 or Q2_0, whose codes have @bits bits. A block consists of parts of 32 weights. */
-INLINE void cols_bits(struct matmul_direct *d, const unsigned m_n, const unsigned bits,
-                      const bool once)
+INLINE void cols_bits(struct matmul_direct *d, const unsigned m_n, const unsigned bits)
 {
     const unsigned size = bits == 1 ? sizeof(struct block_q1_0) : sizeof(struct block_q2_0);
     const unsigned n_parts = 4 / bits;
@@ -61,7 +60,7 @@ INLINE void cols_bits(struct matmul_direct *d, const unsigned m_n, const unsigne
             cols_fields(w, d->row_bytes, n_blocks - i, size, scale);
         UNROLL for (unsigned j = 0; j < 4; j++)
         {
-            prefetch_turn(&ahead, j, VEC_N * size / 4, once);
+            prefetch_turn(&ahead, j, VEC_N * size / 4);
             v[j] = v_rows16(w + 2 + j * d->row_bytes, d->row_bytes);
         }
         transpose(v);
@@ -86,5 +85,5 @@ INLINE void cols_bits(struct matmul_direct *d, const unsigned m_n, const unsigne
     cols_end(d, m_n, &acc);
 }
 
-DIRECT(q1_0, cols_bits(d, m_n, 1, once))
-DIRECT(q2_0, cols_bits(d, m_n, 2, once))
+DIRECT(q1_0, cols_bits(d, m_n, 1))
+DIRECT(q2_0, cols_bits(d, m_n, 2))

@@ -5,11 +5,11 @@
 /* Loads the 32 bytes at @p of each of VEC_N rows: lane i of v[h][j] has 4-byte unit 4h + j of row
  * i. Also does 8 prefetch steps. */
 INLINE void cols_rows32(const uint8_t *p, size_t row_bytes, struct matmul_ahead *ahead,
-                        const unsigned n_bytes, const bool once, v_int v[2][4])
+                        const unsigned n_bytes, v_int v[2][4])
 {
     UNROLL for (unsigned i = 0; i < 8; i++)
     {
-        prefetch_turn(ahead, i, n_bytes, once);
+        prefetch_turn(ahead, i, n_bytes);
         v[i / 4][i % 4] = v_rows16(p + 16 * (i / 4) + i % 4 * row_bytes, row_bytes);
     }
     transpose(v[0]);
@@ -40,7 +40,7 @@ INLINE void cols_q2_k_add(const struct matmul_direct *d, const unsigned m_n, str
     }
 }
 
-INLINE void cols_q2_k(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void cols_q2_k(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_q2_k);
     const v_int two = v_set(0x03030303), four = v_set(15);
@@ -59,7 +59,7 @@ INLINE void cols_q2_k(struct matmul_direct *d, const unsigned m_n, const bool on
         {
             v_int v[2][4];
 
-            cols_rows32(w + 16 + 32 * h, d->row_bytes, &ahead, VEC_N * size / 16, once, v);
+            cols_rows32(w + 16 + 32 * h, d->row_bytes, &ahead, VEC_N * size / 16, v);
             UNROLL for (unsigned r = 0; r < 4; r++)
             {
                 const unsigned g = 8 * h + 2 * r;
@@ -85,7 +85,7 @@ INLINE void cols_q2_k(struct matmul_direct *d, const unsigned m_n, const bool on
     cols_end(d, m_n, &acc);
 }
 
-INLINE void cols_q3_k(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void cols_q3_k(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_q3_k);
     const struct cols_kind kind = {.steps = 4, .zero = 4, .narrow = 4};
@@ -106,7 +106,7 @@ INLINE void cols_q3_k(struct matmul_direct *d, const unsigned m_n, const bool on
         {
             v_int v[2][4];
 
-            cols_rows32(w + 32 + 32 * h, d->row_bytes, &ahead, VEC_N * size / 16, once, v);
+            cols_rows32(w + 32 + 32 * h, d->row_bytes, &ahead, VEC_N * size / 16, v);
             UNROLL for (unsigned g = 0; g < 8; g++)
             {
                 const unsigned r = g / 2, part = g % 2;
@@ -122,5 +122,5 @@ INLINE void cols_q3_k(struct matmul_direct *d, const unsigned m_n, const bool on
     cols_end(d, m_n, &acc);
 }
 
-DIRECT(q2_k, cols_q2_k(d, m_n, once))
-DIRECT(q3_k, cols_q3_k(d, m_n, once))
+DIRECT(q2_k, cols_q2_k(d, m_n))
+DIRECT(q3_k, cols_q3_k(d, m_n))

@@ -4,17 +4,17 @@
 
 /* Loads the 16 bytes at @p of each of VEC_N rows, as load_rows16() does, with 4 prefetch steps. */
 INLINE void cols_rows16(const uint8_t *p, size_t row_bytes, struct matmul_ahead *ahead,
-                        const unsigned n_bytes, const bool once, v_int v[4])
+                        const unsigned n_bytes, v_int v[4])
 {
     UNROLL for (unsigned i = 0; i < 4; i++)
     {
-        prefetch_turn(ahead, i, n_bytes, once);
+        prefetch_turn(ahead, i, n_bytes);
         v[i] = v_rows16(p + i * row_bytes, row_bytes);
     }
     transpose(v);
 }
 
-INLINE void cols_iq4_xs(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void cols_iq4_xs(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_iq4_xs);
     const struct cols_kind kind = {
@@ -33,7 +33,7 @@ INLINE void cols_iq4_xs(struct matmul_direct *d, const unsigned m_n, const bool 
         {
             v_int v[4], q[8];
 
-            cols_rows16(w + 8 + 16 * g, d->row_bytes, &ahead, VEC_N * size / 32, once, v);
+            cols_rows16(w + 8 + 16 * g, d->row_bytes, &ahead, VEC_N * size / 32, v);
             UNROLL for (unsigned j = 0; j < 8; j++) q[j] =
                 v_table16(j < 4 ? LOW_NIBBLES(v[j % 4]) : HIGH_NIBBLES(v[j % 4]), iq4_codes);
             cols_add_block(d, m_n, &acc, b + g, 0, q, v_loadf(scale[g]), kind);
@@ -42,7 +42,7 @@ INLINE void cols_iq4_xs(struct matmul_direct *d, const unsigned m_n, const bool 
     cols_end(d, m_n, &acc);
 }
 
-INLINE void cols_nvfp4(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void cols_nvfp4(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_nvfp4);
     const struct cols_kind kind = {.steps = 4, .zero = BLOCK_FP4_ZERO, .narrow = 4};
@@ -58,7 +58,7 @@ INLINE void cols_nvfp4(struct matmul_direct *d, const unsigned m_n, const bool o
         {
             v_int v[4];
 
-            cols_rows16(w + 4 + 16 * h, d->row_bytes, &ahead, VEC_N * size / 8, once, v);
+            cols_rows16(w + 4 + 16 * h, d->row_bytes, &ahead, VEC_N * size / 8, v);
             UNROLL for (unsigned part = 0; part < 2; part++)
             {
                 v_int q[4];
@@ -73,5 +73,5 @@ INLINE void cols_nvfp4(struct matmul_direct *d, const unsigned m_n, const bool o
     cols_end(d, m_n, &acc);
 }
 
-DIRECT(iq4_xs, cols_iq4_xs(d, m_n, once))
-DIRECT(nvfp4, cols_nvfp4(d, m_n, once))
+DIRECT(iq4_xs, cols_iq4_xs(d, m_n))
+DIRECT(nvfp4, cols_nvfp4(d, m_n))

@@ -126,8 +126,7 @@ INLINE void grid_part(const struct matmul_direct *d, const unsigned m_n,
     }
 }
 
-INLINE void direct_grid(struct matmul_direct *d, const unsigned m_n, const bool once,
-                        const struct grid_kind kind)
+INLINE void direct_grid(struct matmul_direct *d, const unsigned m_n, const struct grid_kind kind)
 {
     const uint8_t *w = d->w;
     struct matmul_ahead ahead = d->ahead;
@@ -139,7 +138,7 @@ INLINE void direct_grid(struct matmul_direct *d, const unsigned m_n, const bool 
         for (unsigned i = 0; i < 8; i += 2)
             UNROLL for (unsigned j = 0; j < 2; j++)
             {
-                prefetch_turn(&ahead, j, kind.block_bytes, once);
+                prefetch_turn(&ahead, j, kind.block_bytes);
                 kind.unpack(w + (i + j) * d->row_bytes, &rows.row[i + j]);
             }
         grid_transpose_signs(&rows);
@@ -155,10 +154,10 @@ INLINE void direct_grid(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(iq2_xxs, direct_grid(d, m_n, once, GRID_IQ2_XXS))
-DIRECT(iq2_xs, direct_grid(d, m_n, once, GRID_IQ2_XS))
-DIRECT(iq2_s, direct_grid(d, m_n, once, GRID_IQ2_S))
-DIRECT(iq3_xxs, direct_grid(d, m_n, once, GRID_IQ3_XXS))
-DIRECT(iq3_s, direct_grid(d, m_n, once, GRID_IQ3_S))
-DIRECT(iq1_s, direct_grid(d, m_n, once, GRID_IQ1_S))
-DIRECT(iq1_m, direct_grid(d, m_n, once, GRID_IQ1_M))
+DIRECT(iq2_xxs, direct_grid(d, m_n, GRID_IQ2_XXS))
+DIRECT(iq2_xs, direct_grid(d, m_n, GRID_IQ2_XS))
+DIRECT(iq2_s, direct_grid(d, m_n, GRID_IQ2_S))
+DIRECT(iq3_xxs, direct_grid(d, m_n, GRID_IQ3_XXS))
+DIRECT(iq3_s, direct_grid(d, m_n, GRID_IQ3_S))
+DIRECT(iq1_s, direct_grid(d, m_n, GRID_IQ1_S))
+DIRECT(iq1_m, direct_grid(d, m_n, GRID_IQ1_M))

@@ -10,8 +10,7 @@ INLINE v_int direct_bit4(v_int v, const unsigned g)
 }
 
 /* Multiplies Q4_K or Q5_K. */
-INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has_high,
-                     const bool once)
+INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has_high)
 {
     const unsigned size = has_high ? sizeof(struct block_q5_k) : sizeof(struct block_q4_k);
     const unsigned q_at = has_high ? 48 : 16;
@@ -33,7 +32,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
                 const uint8_t *row = w + DIRECT_ROW(i) * d->row_bytes;
 
                 if (g % 2 == 0)
-                    prefetch_step(d->ahead.at, i, VEC_N * size / 32, once);
+                    prefetch_step(d->ahead.at, i, VEC_N * size / 32);
                 v[i] = v_rows32(row + q_at + g / 2 * 32, d->row_bytes);
                 v[i] = g % 2 ? HIGH_NIBBLES(v[i]) : LOW_NIBBLES(v[i]);
                 if (has_high)
@@ -55,7 +54,7 @@ INLINE void direct_k(struct matmul_direct *d, const unsigned m_n, const bool has
     direct_end(d, m_n, &acc);
 }
 
-INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n)
 {
     const v_int high = v_set(0x30303030);
     const uint8_t *w = d->w;
@@ -76,7 +75,7 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
                 const v_int two = v_rows32(t + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
 
                 if (g % 2 == 0)
-                    prefetch_step(d->ahead.at, i, VEC_N * sizeof(struct block_q6_k) / 32, once);
+                    prefetch_step(d->ahead.at, i, VEC_N * sizeof(struct block_q6_k) / 32);
                 v[i] = g % 4 < 2 ? LOW_NIBBLES(four) : HIGH_NIBBLES(four);
                 v[i] = v_or(v[i], v_and(g % 4 < 2 ? v_shl(two, g % 4 < 2 ? 4 - 2 * (g % 4) : 0)
                                                   : v_shr(two, g % 4 < 2 ? 0 : 2 * (g % 4) - 4),
@@ -98,6 +97,6 @@ INLINE void direct_q6_k(struct matmul_direct *d, const unsigned m_n, const bool 
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(q4_k, direct_k(d, m_n, false, once))
-DIRECT(q5_k, direct_k(d, m_n, true, once))
-DIRECT(q6_k, direct_q6_k(d, m_n, once))
+DIRECT(q4_k, direct_k(d, m_n, false))
+DIRECT(q5_k, direct_k(d, m_n, true))
+DIRECT(q6_k, direct_q6_k(d, m_n))

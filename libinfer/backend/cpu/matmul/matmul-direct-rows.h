@@ -8,32 +8,27 @@
 
 #define DIRECT_M 4 /* maximum number of prepared rows */
 
-/* Defines functions for each number of prepared rows and each way to prefetch. They work on a copy
- * of the struct, so that compilers keep its members in registers. */
-#define DIRECT_FN(name, m, how, call)                                                              \
+/* Defines functions for each number of prepared rows. They work on a copy of the struct, so that
+ * compilers keep its members in registers. */
+#define DIRECT_FN(name, m, call)                                                                   \
     static __attribute__((noinline)) void name(const struct matmul_direct *direct)                 \
     {                                                                                              \
         struct matmul_direct copy = *direct, *d = &copy;                                           \
         const unsigned m_n = m;                                                                    \
-        const bool once = how;                                                                     \
                                                                                                    \
         call;                                                                                      \
     }
 #define DIRECT(stem, call)                                                                         \
-    DIRECT_FN(direct_##stem##_once_1, 1, true, call)                                               \
-    DIRECT_FN(direct_##stem##_once_2, 2, true, call)                                               \
-    DIRECT_FN(direct_##stem##_1, 1, false, call)                                                   \
-    DIRECT_FN(direct_##stem##_2, 2, false, call)                                                   \
-    DIRECT_FN(direct_##stem##_3, 3, false, call)                                                   \
-    DIRECT_FN(direct_##stem##_4, 4, false, call)                                                   \
+    DIRECT_FN(direct_##stem##_1, 1, call)                                                          \
+    DIRECT_FN(direct_##stem##_2, 2, call)                                                          \
+    DIRECT_FN(direct_##stem##_3, 3, call)                                                          \
+    DIRECT_FN(direct_##stem##_4, 4, call)                                                          \
     static void TILE_NAME(direct_##stem)(struct matmul_direct * d)                                 \
     {                                                                                              \
-        static void (*const once[MATMUL_ONCE_M])(const struct matmul_direct *) = {                 \
-            direct_##stem##_once_1, direct_##stem##_once_2};                                       \
-        static void (*const kept[DIRECT_M])(const struct matmul_direct *) = {                      \
+        static void (*const fns[DIRECT_M])(const struct matmul_direct *) = {                       \
             direct_##stem##_1, direct_##stem##_2, direct_##stem##_3, direct_##stem##_4};           \
                                                                                                    \
-        d->once ? once[d->M - 1](d) : kept[d->M - 1](d);                                           \
+        fns[d->M - 1](d);                                                                          \
     }
 
 /* Defines the kernel @kernel of a format of floats, from stem_m(d, m_n), the kernel for m_n

@@ -14,7 +14,7 @@ INLINE void direct_e8m0(const uint8_t *p, size_t row_bytes, uint32_t n_blocks, f
         v_storef(dst[b], e8m0_half(v_from_u8(e[b])));
 }
 
-INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_mxfp4);
     const uint8_t *w = d->w;
@@ -31,7 +31,7 @@ INLINE void direct_mxfp4(struct matmul_direct *d, const unsigned m_n, const bool
         {
             const v_int v = v_rows16(w + 1 + i * d->row_bytes, d->row_bytes);
 
-            prefetch_step(d->ahead.at, i, VEC_N * size / 4, once);
+            prefetch_step(d->ahead.at, i, VEC_N * size / 4);
             low[i] = v_table16(LOW_NIBBLES(v), fp4_codes);
             high[i] = v_table16(HIGH_NIBBLES(v), fp4_codes);
         }
@@ -61,7 +61,7 @@ INLINE v_flt direct_halfs(const uint8_t *p, size_t row_bytes)
     return v_from_f16(bits);
 }
 
-INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_tq2_0);
     const v_int two = v_set(0x03030303);
@@ -81,7 +81,7 @@ INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool
                 const uint8_t *q = w + g / 4 * 32 + DIRECT_ROW(i) * d->row_bytes;
 
                 if (g % 4 == 0)
-                    prefetch_step(d->ahead.at, i, VEC_N * size / 16, once);
+                    prefetch_step(d->ahead.at, i, VEC_N * size / 16);
                 v[i] = v_and(v_shr(v_rows32(q, d->row_bytes), 2 * (g % 4)), two);
             }
             if (g % 4 == 0)
@@ -98,5 +98,5 @@ INLINE void direct_tq2_0(struct matmul_direct *d, const unsigned m_n, const bool
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(mxfp4, direct_mxfp4(d, m_n, once))
-DIRECT(tq2_0, direct_tq2_0(d, m_n, once))
+DIRECT(mxfp4, direct_mxfp4(d, m_n))
+DIRECT(tq2_0, direct_tq2_0(d, m_n))

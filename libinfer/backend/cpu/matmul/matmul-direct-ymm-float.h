@@ -29,9 +29,9 @@ INLINE void direct_ymm_chain(const struct matmul_direct *d, const unsigned m_n, 
  * lines. */
 INLINE void direct_ymm_load(struct matmul_direct *d, size_t at, __m256i v[4])
 {
-    prefetch_turn(&d->ahead, 0, 64, false);
+    prefetch_turn(&d->ahead, 0, 64);
     load_rows16(d->w + at, d->row_bytes, v);
-    prefetch_turn(&d->ahead, 1, 64, false);
+    prefetch_turn(&d->ahead, 1, 64);
 }
 
 /* The following functions add a block of each of @n chunks to @sum. The block of the first chunk
@@ -72,7 +72,7 @@ INLINE void direct_ymm_load16(struct matmul_direct *d, size_t at, __m256i v[8])
 
     UNROLL for (unsigned i = 0; i < 8; i++)
     {
-        prefetch_turn(&d->ahead, i, 32, false);
+        prefetch_turn(&d->ahead, i, 32);
         v[i] = _mm256_loadu_si256((const void *)(d->w + at + i * d->row_bytes));
     }
     UNROLL for (unsigned i = 0; i < 4; i++)

@@ -154,7 +154,7 @@ INLINE void direct_fields(const uint8_t *p, size_t row_bytes, uint32_t n_blocks,
         v_storef(dst[b], v_from_f16(bits[b]));
 }
 
-INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool once)
+INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n)
 {
     const unsigned size = sizeof(struct block_q8_0);
     const uint8_t *w = d->w;
@@ -169,7 +169,7 @@ INLINE void direct_q8_0(struct matmul_direct *d, const unsigned m_n, const bool 
             direct_fields(w, d->row_bytes, d->K / 32 - b, size, scale);
         UNROLL for (unsigned i = 0; i < 8; i++)
         {
-            prefetch_step(d->ahead.at, i, VEC_N * size / 8, once);
+            prefetch_step(d->ahead.at, i, VEC_N * size / 8);
             v[i] = v_rows32(w + 2 + DIRECT_ROW(i) * d->row_bytes, d->row_bytes);
             if (!VEC_S8)
                 v[i] = v_xor(v[i], v_set(0x80808080));
@@ -235,8 +235,7 @@ INLINE void direct_32_add(const struct direct_32 f, const v_int v[4], const v_fl
 }
 
 /* Multiplies Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL. */
-INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const struct direct_32 f,
-                      const bool once)
+INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const struct direct_32 f)
 {
     const unsigned q_at = 2 + 2 * f.has_offset + 4 * f.has_high, size = q_at + 16;
     const uint8_t *w = d->w;
@@ -252,7 +251,7 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const struct 
             const uint8_t *row = w + i * d->row_bytes;
 
             head[i] = v_rows16(row, d->row_bytes);
-            prefetch_step(d->ahead.at, i, VEC_N * size / 4, once);
+            prefetch_step(d->ahead.at, i, VEC_N * size / 4);
             direct_32_unpack(f, v_rows16(row + q_at, d->row_bytes), head[i], u[i]);
             if (m_n == 1)
                 v[i] = direct_32_dot(f, u[i], direct_x(d, 0, b));
@@ -272,12 +271,12 @@ INLINE void direct_32(struct matmul_direct *d, const unsigned m_n, const struct 
     direct_end(d, m_n, &acc);
 }
 
-DIRECT(q8_0, direct_q8_0(d, m_n, once))
-DIRECT(q4_0, direct_32(d, m_n, (struct direct_32){false, false, false}, once))
-DIRECT(q4_1, direct_32(d, m_n, (struct direct_32){true, false, false}, once))
-DIRECT(q5_0, direct_32(d, m_n, (struct direct_32){false, true, false}, once))
-DIRECT(q5_1, direct_32(d, m_n, (struct direct_32){true, true, false}, once))
-DIRECT(iq4_nl, direct_32(d, m_n, (struct direct_32){false, false, true}, once))
+DIRECT(q8_0, direct_q8_0(d, m_n))
+DIRECT(q4_0, direct_32(d, m_n, (struct direct_32){false, false, false}))
+DIRECT(q4_1, direct_32(d, m_n, (struct direct_32){true, false, false}))
+DIRECT(q5_0, direct_32(d, m_n, (struct direct_32){false, true, false}))
+DIRECT(q5_1, direct_32(d, m_n, (struct direct_32){true, true, false}))
+DIRECT(iq4_nl, direct_32(d, m_n, (struct direct_32){false, false, true}))
 
 #include "backend/cpu/matmul/matmul-direct-k.h"
 #include "backend/cpu/matmul/matmul-direct-small.h"

@@ -68,7 +68,7 @@ INLINE void decode_grid(struct matmul_panel *p, unsigned half, const uint8_t *w,
             const unsigned col = 16 * half + i;
             struct grid_row row;
 
-            prefetch_step(*ahead, i, PANEL_AHEAD(kind.block_bytes), false);
+            prefetch_step(*ahead, i, PANEL_AHEAD(kind.block_bytes));
             kind.unpack(w + i * row_bytes, &row);
             for (unsigned n = 0; n < n_scales; n++)
                 p->scale[k / 256 * n_scales + n][col] = row.scale[n];

@@ -45,10 +45,6 @@
 #define PANEL_K_F32   128u /* elements per chunk for float formats */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
-/* Prefetches bypass the second-level cache (prefetch_line()) only with at most this many prepared
- * rows, because so few are multiplied as fast as memory delivers weights. */
-#define MATMUL_ONCE_M 2u
-
 /* Holds 32 elements of a prepared row: x ≈ d × q. */
 struct matmul_q8 {
     int8_t q[32]; /* -127 … 127 */
@@ -176,7 +172,6 @@ struct matmul_direct {
     float *y;
     size_t ldy;
     struct matmul_ahead ahead;   /* memory to prefetch, as many bytes as these rows of W have */
-    bool once;                   /* prefetches bypass the second-level cache, see prefetch_line() */
     struct matmul_planes planes; /* for formats with planes */
     const struct coded *coded;   /* for coded matrices */
     uint32_t coded_row;          /* the row of the coded matrix that is row 0 */

@@ -46,7 +46,7 @@ INLINE void load_lines(const uint8_t *p, size_t row_bytes, const uint8_t **ahead
 {
     UNROLL for (unsigned i = 0; i < 16; i++)
     {
-        prefetch_step(*ahead, i, PANEL_AHEAD(n_ahead), false);
+        prefetch_step(*ahead, i, PANEL_AHEAD(n_ahead));
         v[i] = _mm512_loadu_si512(p + i * row_bytes);
     }
     *ahead += PANEL_AHEAD(16 * n_ahead);

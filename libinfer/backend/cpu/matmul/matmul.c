@@ -205,12 +205,9 @@ struct group {
  * While the kernels multiply one window, they prefetch a later one, in several parts
  * (prefetch_begin()). That window is at least AHEAD_MIN bytes ahead, because memory delivers so
  * many bytes between a request and its response. Windows of WINDOW_BYTES can be divided into long
- * parts, and two such windows fit in every second-level cache. If lines bypass this cache, a window
- * is one group. */
+ * parts, and two such windows fit in every second-level cache. */
 #define AHEAD_MIN    (12u << 10)
 #define WINDOW_BYTES (64u << 10)
-/* The size of a first-level cache; some CPUs have a larger one. */
-#define FIRST_LEVEL_BYTES (32u << 10)
 /* Maximum number of bytes of a chunk of one row: 2 × 210 (Q6_K), 16 × 34 (Q8_0) or 128 × 4 (F32),
  * rounded up. */
 #define COPY_BYTES 640u
@@ -385,15 +382,6 @@ static size_t direct_lead(size_t n_bytes)
     return (1 + AHEAD_MIN / n_bytes) * n_bytes;
 }
 
-/* Returns whether prefetched lines bypass the second-level cache, if groups of rows have @n_bytes
- * bytes. They may do so only if the first-level cache can hold the group that is being read and all
- * lines up to the one that is prefetched: a line that leaves the cache early is read from memory
- * again. */
-static bool direct_once(size_t n_bytes)
-{
-    return !(cpu_flags() & CPU_INTEL) && n_bytes + direct_lead(n_bytes) <= FIRST_LEVEL_BYTES;
-}
-
 /* Returns the number of groups in a window, if a product has @n_groups groups of @n_bytes bytes. */
 static uint32_t direct_window(uint32_t n_groups, size_t n_bytes)
 {
@@ -410,8 +398,7 @@ uint32_t matmul_direct(const struct matmul_kernel *kernel, const struct matmul_a
     static const float zero[16];
     const uint32_t n_rows = kernel->direct_n, n_groups = (n1 - n0) / n_rows;
     const size_t n_bytes = n_rows * a->row_bytes;
-    const bool once = a->M <= MATMUL_ONCE_M && direct_once(n_bytes);
-    const uint32_t window = once ? 1 : direct_window(n_groups, n_bytes);
+    const uint32_t window = direct_window(n_groups, n_bytes);
     const size_t lead = direct_lead(window * n_bytes);
     const uint8_t *begin = (const uint8_t *)a->w + n0 * a->row_bytes;
     const uint8_t *end = begin + n_groups * n_bytes;
@@ -423,7 +410,6 @@ uint32_t matmul_direct(const struct matmul_kernel *kernel, const struct matmul_a
         .M = a->M,
         .init = zero,
         .ldy = a->ldy,
-        .once = once,
         .coded = a->coded,
     };
 
