@@ -119,7 +119,7 @@ ALWAYS_INLINE vi quad(const void *p)
 
 ALWAYS_INLINE void prefetch_vector(const void *p, size_t at)
 {
-    __builtin_prefetch((const char *)p + at, 0, 3);
+    __builtin_prefetch((const char *)p + at, 0, 2);
 }
 
 /* Adds to @dot the products of the elements 4 @k … 4 @k + 3 of nr vectors of keys and of mr

@@ -109,9 +109,9 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_w
         if (halves)
             x[0] = vi_lookup(levels, vi_low4(x[0]));
         if (ahead) {
-            __builtin_prefetch(ahead, 0, 3);
+            __builtin_prefetch(ahead, 0, 2);
             if (!halves)
-                __builtin_prefetch(ahead + VF_N * 4, 0, 3);
+                __builtin_prefetch(ahead + VF_N * 4, 0, 2);
             ahead += n_columns * 4;
         }
 #pragma GCC unroll 8
