@@ -53,7 +53,8 @@ static int read_name(struct store_creation *c, struct problem *problem)
     snprintf(c->name, sizeof(c->name), "%s", name);
     if (strlen(name) < sizeof(c->name) && text_ends_with_nocase(c->name, ":latest"))
         c->name[strlen(c->name) - strlen(":latest")] = 0;
-    /* A longer name is refused as it is. */
+    /* c->name cannot hold a longer name. store_check_name() gets such a name uncut, and refuses
+     * it. */
     return store_check_name(strlen(name) < sizeof(c->name) ? c->name : name, "model", problem);
 }
 
@@ -164,8 +165,8 @@ static int read_parameters(struct store_creation *c, struct problem *problem)
     return r;
 }
 
-/* Ollama's templates are in the language of Go; a built-in template with the same marks takes the
- * place of one. */
+/* Ollama's templates are in the language of Go. Such a template is replaced by a built-in template
+ * with the same marks. */
 static int read_template(struct store_creation *c, struct problem *problem)
 {
     const char *text = NULL;
