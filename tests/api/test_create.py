@@ -331,7 +331,7 @@ def test_the_uploads_together_have_a_limit(hub, certificate):
         status, answer = upload(stores, "sha256:" + digest_of(data[1] + data[2]), [data[1], data[2]])
         assert status == 507 and "store.max_uploads" in answer
         stores.wait(lambda: len(uploads(stores)) == 1)
-        # A file of yesterday gives way when the service starts.
+        # A file that is older than a day is removed when the service starts.
         old = time.time() - 25 * 3600
         os.utime(os.path.join(stores.path, ".uploads/sha256-" + digest_of(data[0])), (old, old))
         stores.store.kill()
@@ -360,7 +360,7 @@ def test_uploaded_files_have_a_largest_number(stores):
         open(path % i, "w").close()
     status, answer = upload(stores, "sha256:" + digest_of(b"x"), [b"x"])
     assert status == 507 and "at most 4096 uploaded files" in answer
-    # An empty file of yesterday gives way.
+    # A file that is older than a day is removed when the service starts.
     os.utime(path % 0, (0, 0))
     stores.store.kill()
     stores.store.wait_gone()

@@ -199,7 +199,7 @@ def test_releases_are_compared(tagged, tmp_path):
         assert r.returncode == 0, r.stdout + r.stderr
     compare = [*check, "--compare", *map(str, outs)]
     r = run(*compare)
-    # The packages, the lists, the tarball and the SBOM for amd64, and the lists of the other one
+    # Left out are the packages, the lists, the tarball and the SBOM for amd64, and the lists in the other directory.
     assert r.returncode == 0, r.stdout + r.stderr
     assert f"\n{whole - 10} files, 0 differ; not compared: 7 files" in r.stdout
     assert len(sums(outs[0]).splitlines()) == whole

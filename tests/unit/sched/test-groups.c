@@ -124,8 +124,8 @@ static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome
     return rig->sched->stats.n_prompt_tokens - before;
 }
 
-/* Lets a conversation go on for three turns. Each turn computes its own tokens, the last token of
- * the previous answer, which was never computed, and at most one block that was not full. */
+/* Runs @n_turns turns of a conversation. Each turn computes its own tokens, the last token of the
+ * previous answer, which was never computed, and at most one block that was not full. */
 static void check_turns(struct rig *rig, uint32_t n_turns)
 {
     int32_t tokens[400];
