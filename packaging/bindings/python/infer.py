@@ -316,7 +316,7 @@ class Engine(_Owned):
                 _lib.inf_engine_cancel(self.handle, own)
 
     def chat(self, messages, max_tokens=256, **options):
-        """Yields the answer to a conversation, a list of {"role": …, "content": …}."""
+        """Returns an iterator over the pieces of the answer to a conversation, a list of {"role": …, "content": …}."""
         return self.generate(self.model.prompt(messages), max_tokens, **options)
 
 

@@ -102,7 +102,7 @@ static int check_weights(const struct pull_file *f, const char *path, struct inf
     return err_set(reterr, EBADMSG, "%s is not a GGUF file; it was removed", f->name);
 }
 
-/* Makes the directories above @path, which is below @top. */
+/* Makes the missing directories above the file @path. */
 static int make_parent(const char *path, struct inf_err *reterr)
 {
     _cleanup_free_ char *parent = strndup(path, (size_t)(path_base(path) - path - 1));
