@@ -87,8 +87,8 @@ static int check_files(struct making *m, const char *first_path, struct inf_err 
     if (has_weights && has_config)
         return 0;
     return err_set(reterr, EINVAL,
-                   "the files are no model: it needs .gguf files, or config.json and .safetensors "
-                   "files");
+                   "the files are not a model: a model has .gguf files, or config.json and "
+                   ".safetensors files");
 }
 
 static int add_uploads(struct making *m, struct inf_err *reterr)

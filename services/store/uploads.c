@@ -376,7 +376,7 @@ static bool read_digest(struct store_request *r, char ret[STORE_DIGEST + 1])
 static void refuse_digest(struct store_request *r)
 {
     api_error_send(r->http, 400, "invalid_digest", NULL, 0,
-                   "The path must end with 'sha256:' and 64 small hexadecimal digits.");
+                   "The path must end with 'sha256:' and 64 lower-case hexadecimal digits.");
 }
 
 void store_blob_find(struct store_request *r)
@@ -522,7 +522,7 @@ void uploads_take(struct store_request *r, const char *data, size_t len)
     if (upload_is_slow(u)) {
         uploads_leave(r);
         api_error_send(r->http, 408, "request_timeout", NULL, 0,
-                       "An upload must have at least %d bytes in a second, on average.",
+                       "An upload must send at least %d bytes per second on average.",
                        UPLOAD_SPEED);
         return;
     }

@@ -136,7 +136,7 @@ def test_safetensors_are_uploaded_with_their_configuration(stores, client):
     del files["config.json"]
     with pytest.raises(ollama.ResponseError) as e:
         client.create("half", files=files)
-    assert e.value.status_code == 400 and "the files are no model" in e.value.error
+    assert e.value.status_code == 400 and "the files are not a model" in e.value.error
 
 
 # --- refusals ---
@@ -392,7 +392,7 @@ def test_a_client_that_sends_too_slowly_loses_its_turn(hub, certificate):
                     s.sendall(b"x" if head.startswith("C") else b"1\r\nx\r\n")
                 assert time.monotonic() < end
                 status, answer = read_answer(s)
-            assert status == 408 and "bytes in a second" in answer
+            assert status == 408 and "bytes per second" in answer
         stores.wait(lambda: not uploads(stores))
     finally:
         stores.close()
