@@ -23,8 +23,8 @@ static uint64_t check_random(const struct rig_params *params, uint32_t n_rounds)
 {
     const struct rig_totals totals = rig_random(params, n_rounds);
 
-    /* Without FULL groups, it is not known which prefixes are shared. Few rounds, as sanitizers
-     * make them, may share none. */
+    /* Without FULL groups, it is not known which prefixes are shared. A small number of rounds, as
+     * with sanitizers, may share none. */
     if (n_rounds >= ENOUGH_ROUNDS &&
         totals.n_cached <= (has_chain(params->groups) ? n_rounds * RIG_AT_ONCE / 4 : n_rounds))
         fail_msg("%s: only %llu tokens were cached", params->groups->name,
