@@ -124,8 +124,8 @@ static void uploads_count(struct store_service *s)
     uploads_walk(s->dir, upload_count, &s->uploaded);
 }
 
-/* Removes a file that is old, or that an ended process left incomplete. @data is the struct
- * uploads_tidying. */
+/* Adds a file that stays to the sum, and removes a file that is old, or that an ended process left
+ * incomplete. @data is the struct uploads_tidying. */
 static void upload_expire(int dir, const char *name, const struct stat *st, void *data)
 {
     struct uploads_tidying *t = data;
