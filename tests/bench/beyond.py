@@ -31,8 +31,8 @@ from restored import bytes_read  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 WORDS = 40  # of each prompt; a word has one or two tokens
 TOKENS = 48  # of each answer
-LATE = 100  # ms; another process may wake at most this much too late ROOT =
-pathlib.Path("/sys/fs/cgroup")
+LATE = 100  # ms: another process may wake at most this much too late
+ROOT = pathlib.Path("/sys/fs/cgroup")
 
 
 class Cgroup(contextlib.AbstractContextManager):
