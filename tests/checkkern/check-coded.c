@@ -221,8 +221,7 @@ static void check_shape(struct check *c, const struct shape *s)
     c->n_cases++;
 }
 
-/* Checks that a row has the same bits alone, in other batches, and with other borders of columns.
- */
+/* Checks that a row has the same bits alone, in other batches and with other borders of columns. */
 static void check_batches(struct check *c, const struct shape *s)
 {
     _cleanup_free_ float *y = NEW(float, (size_t)s->M * s->N);
