@@ -10,7 +10,7 @@
 # With --release it runs packaging/release.sh twice for a tag, with the same options, and compares all files except
 # signatures. The second run begins when the first one has ended, but the clock is not changed, because apt refuses
 # lists of packages that have expired. With --compare it compares two directories that packaging/release.sh has made,
-# for example that of a published release with an own one. OTHER may have fewer architectures.
+# for example that of a published release with one that you made from the same tag. OTHER may have fewer architectures.
 set -eu
 
 tree=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -54,7 +54,8 @@ list_sums() {
 }
 
 # compare_releases DIR OTHER: fails if a file of OTHER differs from that in DIR. If DIR has more files, which belong to
-# other architectures or to all, the lists of the repository are left out, because they name them.
+# other architectures or to all, the lists of the repository are left out, because the lists of DIR also name these
+# files.
 compare_releases() {
     list_sums "$1" >"$work/all"
     list_sums "$2" >"$work/other"

@@ -29,8 +29,8 @@ RELEASE_PACKAGES="apt-utils binutils dpkg-dev git gnupg patchelf python3 xz-util
 # With these packages, tests on machines with other processors build for arm64 and run the results.
 ARM_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user mmdebstrap"
 
-# fail MESSAGE [LOG]: ends the script with status 1: prints the end of a log, and then the message. If $unfinished
-# is not empty, the standard output has a line without an end.
+# fail MESSAGE [LOG]: prints the end of a log, then the message, and ends the script with status 1. If $unfinished is
+# not empty, the last line of the standard output has no end yet.
 fail() {
     [ -z "${unfinished-}" ] || echo
     if [ -s "${2-}" ]; then

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates the sentences of sconce-ears from a small grammar (corpus.txt), with a seeded random generator.
 
-A tenth of all sentences is held out: these sentences are not used in training, only in tests. A checksum of the
-text selects them.
+A tenth of the sentences that have five or more words is held out: these sentences are not used in training, only in
+tests. A checksum of the text selects them.
 """
 import pathlib
 import random
@@ -61,9 +61,9 @@ def is_held_out(text):
 
 
 def sentences(n, seed, held_out=False):
-    """Returns @n different sentences, which are either all held out or all not held out. Sentences
-    of fewer than five words ("Stop the timer.") have few variants, so they are never held out, and
-    may repeat."""
+    """Returns @n sentences: only held-out sentences, or only others. Sentences of fewer than five words ("Stop the
+    timer.") have few variants, so they are never held out, and may repeat. All other sentences in the list are
+    different."""
     grammar, rng, seen, out = Grammar(), random.Random(seed), set(), []
     while len(out) < n:
         text = grammar.draw(rng)

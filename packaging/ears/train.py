@@ -5,8 +5,8 @@
 Needs: torch (a CPU build will do), numpy, scipy; libespeak-ng 1.51, ffmpeg.
 Usage: train.py --tokens multilingual.tiktoken [--minutes 60] [--threads 1] [--bf16] [--out ears.pt]
 
-The seed is fixed. Runs differ only in how many steps fit into the time, unless --steps is given. The script
-writes a checkpoint, which export.py converts to files.
+The seed is fixed. Runs without --steps differ only in the number of steps that fit into the time. The script writes a
+checkpoint, which export.py converts to files.
 """
 import argparse
 import copy

@@ -272,12 +272,13 @@ class Sampler:
         if rng.random() < 0.12:
             out.append((ROLE_SYSTEM, rng.choice(SYSTEM_PROMPTS)))
         for _ in range(n_turns):
+            # A follow-up question needs the answer before it, so it can only follow that answer. It does so in half of
+            # the cases.
             if fact and fact.follow and rng.random() < 0.5:
                 pattern, name = rng.choice(fact.follow)
                 fact, ask = self.facts[name], vary(expand(pattern, rng), rng, 0.5)
             else:
                 fact = self.facts[rng.choices(self.names, self.weights)[0]]
-                # A follow-up question needs the question before it, so facts with follow-ups get a minimum probability.
                 ask = self.question(fact)
             out += [(ROLE_USER, ask), (ROLE_ASSISTANT, fact.answer)]
         return out

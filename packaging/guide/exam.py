@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).parent
 @dataclasses.dataclass
 class Question:
     text: str
-    right: list  # texts, one of which every correct answer contains
+    right: list  # texts; a correct answer contains one of them
 
     def is_right(self, answer):
         return any(r in answer for r in self.right)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-# Three turns are enough for a follow-up question. Earlier turns are dropped, so
+# Five messages (three questions and two answers) are enough for a follow-up question. Earlier messages are dropped, so
 # that no prompt is longer than those of the training data.
 TEMPLATE = (
     "{%- for message in messages[-5:] %}"

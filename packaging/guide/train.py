@@ -5,11 +5,10 @@
 Needs: torch (a CPU build will do), tokenizers, gguf, numpy.
 Usage: train.py [--minutes 20] [--threads 1] [--from sconce-guide.gguf] [--out sconce-guide.gguf]
 
-The seed is fixed. Runs differ only in how many steps fit into the time, unless --steps is given.
-With --from, training starts with the tokenizer and the weights of a file. To change a few answers, this takes
-a third of the time.
-After training, the held-out patterns and the questions of questions.txt are tested: an answer is correct if
-greedy decoding with the rounded weights gives exactly the answer of the fact.
+The seed is fixed. Runs without --steps differ only in the number of steps that fit into the time. With --from, training
+starts with the tokenizer and the weights of a file. To change a few answers, this takes a third of the time. After
+training, the held-out patterns and the questions of questions.txt are tested: an answer is correct if greedy decoding
+with the rounded weights gives exactly the answer of the fact.
 """
 import argparse
 import copy
@@ -150,7 +149,7 @@ def ask(model, encoder, questions, n_max=200):
 
 @torch.no_grad()
 def exact(model, encoder, messages, answer):
-    """Returns whether greedy decoding gives @answer, because each of its tokens is the most likely one."""
+    """Returns whether greedy decoding gives @answer: whether each of its tokens is the most likely one."""
     prompt, rest = encoder.prompt(messages), encoder.plain(answer) + [encoder.end]
     best = model(torch.tensor([prompt + rest]))[0, len(prompt) - 1:-1].argmax(-1)
     return best.tolist() == rest

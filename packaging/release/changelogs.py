@@ -11,12 +11,12 @@ and reads their changelogs. It prints
     missing  a CVE that a newer version in the same Debian release fixes: the release has to be made again
     ended    a source package whose security support has ended, from the package debian-security-support
     limited  a source package that gets security support for some uses only
-    unclear  a CVE that a changelog of a newer Debian release names, and none of this Debian release
+    unclear  a CVE that a changelog of a newer Debian release names, and no changelog of this Debian release
 
-A changelog names a CVE only if somebody has fixed it and wrote so. The program therefore finds no weakness that is
-not fixed yet, and an unclear CVE may concern only newer versions: somebody has to look at it. weaknesses.py tells both,
-but needs the list of Debian's security tracker. The status is 1 if something is missing or ended, and 2 if apt cannot
-get the changelogs.
+A changelog names a CVE only if somebody has fixed it and wrote so. The program therefore finds no weakness that is not
+fixed yet, and an unclear CVE may concern only newer versions, so somebody has to look at it. weaknesses.py answers both
+questions, but needs the list of Debian's security tracker. The status is 1 if something is missing or ended, and 2 if
+apt cannot get the changelogs.
 """
 import gzip
 import json
@@ -36,7 +36,7 @@ NEWER = {"stable": {"Debian": "stable", "Debian-Security": "stable-security"}, "
 
 
 def libraries(bills):
-    """Returns the names of the packages by (source package, its version) of all libraries in the bills."""
+    """Returns sets of package names by (source package, its version), for all libraries in the bills."""
     found = {}
     for path in bills:
         for component in json.loads(pathlib.Path(path).read_text())["components"]:
@@ -81,7 +81,7 @@ def read_changelog(deb):
 
 
 def changelogs(apt, sources):
-    """Returns the changelogs of the newest versions by source package; those that have one."""
+    """Returns the changelogs of the newest versions, by source package. Sources without a changelog are left out."""
     known, found = packages(apt), {}
     # The directory of documents of a package may be a link to that of another one, so up to three are tried.
     for attempt in range(3):
@@ -97,7 +97,7 @@ def changelogs(apt, sources):
 
 
 def first_fixes(text):
-    """Returns the oldest versions whose entries in a changelog name a CVE, by CVE."""
+    """Returns, for each CVE in a changelog, the oldest version whose entry names it."""
     found, version = {}, None
     for line in text.splitlines():
         if head := re.match(r"[a-z0-9][a-z0-9+.-]* \(([^)\s]+)\)", line):

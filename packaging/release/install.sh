@@ -80,7 +80,7 @@ user_systemd() {
 }
 
 # remove_listed: removes the files outside of the directory, which belong to the installed version. Models that a user
-# has changed, and files that another program has put in their place, stay.
+# has changed stay. Files that another program has put in the place of a link stay, too.
 remove_listed() {
     [ -f "$list" ] || return 0
     while IFS=$tab read -r kind path rest; do
@@ -145,8 +145,7 @@ install_links() {
 }
 
 # install_units: writes the units with the directory of this installation. The units hide the home directory from the
-# services, so they bind the directory of the programs. The function also opens the sockets, as
-# packages do.
+# services, so they bind the directory of the programs. The function also opens the sockets, as packages do.
 install_units() {
     echo "Writing the units to $units"
     mkdir -p "$units"

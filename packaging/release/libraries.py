@@ -37,8 +37,8 @@ def run(*argv):
 
 
 class Apt:
-    """Represents an apt that believes that nothing is installed, with the sources of this system, or with those in the
-    text @sources (one line each), which may have expired."""
+    """Runs apt as if nothing were installed. It uses the sources of this system, or those in the text @sources (one
+    line each). The latter may have expired."""
 
     def __init__(self, arch, place, sources=None):
         for name in ("state/lists/partial", "cache/archives/partial"):
@@ -105,8 +105,8 @@ def depends(deb):
 
 
 def follow(needed, libraries):
-    """Returns the libraries of @needed and all that they need in turn, as far as @libraries has them. Both dicts have
-    sonames as keys."""
+    """Returns the libraries of @needed and all that they need in turn, as far as @libraries has them. @libraries and
+    the result have sonames as keys."""
     found, waiting = {}, list(needed)
     while waiting:
         soname = waiting.pop()

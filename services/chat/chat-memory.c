@@ -130,7 +130,7 @@ static uint64_t weights_bytes(const struct resident *resident, bool all)
 }
 
 /* Adds what the keys and values of the draft model take. If they cannot have the number format of
- * the model's, they have the usual one. */
+ * the model's keys and values, they have the default format. */
 static void add_draft(const struct chat_resident *own, const char *kv_type, struct inf_kv_size *sum)
 {
     struct inf_kv_size size;

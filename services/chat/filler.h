@@ -19,7 +19,7 @@ struct filler {
  * @fill(@data) and exits. The kernel kills the new process when the caller's process ends. If the
  * process cannot be started, @f->fd is negative; this is not an error. */
 void filler_start(struct filler *f, void (*fill)(void *data), void *data);
-/* Lets the process call @fill. */
+/* Lets the process call the function @fill that filler_start() got. */
 void filler_go(struct filler *f);
 /* Lets the process exit if it did not get filler_go(). */
 void filler_done(struct filler *f);

@@ -84,9 +84,9 @@ int connection_refused(long status, const char *url, struct inf_err *reterr);
 /* Receives a part of a body. Returns false to end the transfer. */
 typedef bool (*locate_body)(void *data, const void *bytes, size_t n);
 
-/* Requests @url and follows its redirects. The body of a success goes to @body; NULL: only the
- * first byte is requested, to learn the size and whether the server sends parts. Tries again after
- * temporary errors. The caller frees ret_place->url, also after a failure. */
+/* Requests the URL of @request and follows its redirects. The body of a success goes to @body;
+ * NULL: only the first byte is requested, to learn the size and whether the server sends parts.
+ * Tries again after temporary errors. The caller frees ret_place->url, also after a failure. */
 int locate(const struct fetch_settings *settings, const struct fetch_request *request,
            locate_body body, void *data, struct fetch_place *ret_place, struct inf_err *reterr);
 /* Waits before try @n (counted from 1), for at least @seconds. */

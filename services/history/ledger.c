@@ -252,7 +252,7 @@ static int ledger_upkeep(struct ledger *l, int64_t now)
  * programs. */
 static int ledger_make_room(struct ledger *l, size_t n)
 {
-    /* A row may split a page. Some pages are no leaves. */
+    /* A new row may split a page, and some pages are not leaves of the tree. */
     const uint64_t needed = n * (LEDGER_ROW_MAX + LEDGER_PAGE) + 16 * (uint64_t)LEDGER_PAGE;
     uint64_t bytes = 0;
     int r = ledger_bytes(l, &bytes);
@@ -264,7 +264,8 @@ int ledger_add(struct ledger *l, const struct history_row *rows, size_t n, int64
 {
     int r, dropped = 1;
 
-    /* Upkeep needs room for a moment. If the disk is full, the next call tries again. */
+    /* While upkeep runs, it needs additional room. If the disk is full, the next call tries
+     * again. */
     while ((r = ledger_upkeep(l, now)) == -ENOSPC && (dropped = ledger_make_room(l, n)) > 0)
         continue;
     if (r < 0 && (r != -ENOSPC || dropped < 0))

@@ -344,8 +344,8 @@ static struct resident *residents_queued(const struct residents *pool)
     return queued;
 }
 
-/* Loads the resident that has waited longest, if there is room. *ret_wait: after which time to try
- * again; not written if a load begins or nothing waits. */
+/* Loads the resident that has waited longest, if there is room. *ret_wait: the time until the next
+ * attempt; not written if a load begins or nothing waits. */
 static void residents_load_next(struct residents *pool, uint64_t *ret_wait)
 {
     struct resident *first;

@@ -36,8 +36,9 @@ int store_check_name(const char *name, const char *param, struct problem *reterr
 {
     return strlen(name) < STORE_NAME_SIZE && model_name_is_safe(name)
                ? 0
-               : problem_set(reterr_problem, 400, "invalid_model", param,
-                             "'%.100s' cannot be a name: it must be one word or two with a slash "
-                             "between them, and begin with no dot.",
-                             name);
+               : problem_set(
+                     reterr_problem, 400, "invalid_model", param,
+                     "'%.100s' cannot be a name: a name is one word, or two words with a slash "
+                     "between them, and no word begins with a dot.",
+                     name);
 }

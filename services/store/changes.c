@@ -125,7 +125,7 @@ static int change_run(const struct store_change *c, struct inf_err *reterr)
     if (c->creation)
         return creation_run(c->creation, c->service->config, c->service->dir, &c->service->verified,
                             reterr);
-    /* A store that nobody changes gets no file with a lock. */
+    /* If there is nothing to remove, the store is not locked, and no lock file is made. */
     if (c->tidies && !store_has_removed(c->service->dir) && !creation_has_left(c->service->dir))
         return 0;
     r = store_lock(c->service->dir, &lock, reterr);

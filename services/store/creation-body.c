@@ -53,7 +53,8 @@ static int read_name(struct store_creation *c, struct problem *problem)
     snprintf(c->name, sizeof(c->name), "%s", name);
     if (strlen(name) < sizeof(c->name) && text_ends_with_nocase(c->name, ":latest"))
         c->name[strlen(c->name) - strlen(":latest")] = 0;
-    /* A longer name is refused as it is. */
+    /* c->name cannot hold a longer name. store_check_name() gets such a name uncut, and refuses
+     * it. */
     return store_check_name(strlen(name) < sizeof(c->name) ? c->name : name, "model", problem);
 }
 
@@ -80,7 +81,7 @@ static int read_files(struct store_creation *c, struct problem *problem)
         if (!hex || !sha256_is_text(hex))
             return problem_set(problem, 400, "invalid_value", "files",
                                "Invalid value for 'files': the digest of '%.100s' must be "
-                               "'sha256:' and 64 small hexadecimal digits.",
+                               "'sha256:' and 64 lower-case hexadecimal digits.",
                                name);
     }
     if (json_object_size(c->files) > PULL_MAX_FILES)
@@ -107,8 +108,8 @@ static int read_stop(struct store_creation *c, const json_t *value, struct probl
         if (!json_is_string(one) || json_string_length(one) == 0 ||
             strlen(json_string_value(one)) != json_string_length(one) || n > MODEL_MAX_STOPS)
             return problem_set(problem, 400, "invalid_value", "parameters.stop",
-                               "Invalid value for 'parameters.stop': it must be a text or up to %d "
-                               "of them.",
+                               "Invalid value for 'parameters.stop': it must be a text, or a list "
+                               "of up to %d texts.",
                                MODEL_MAX_STOPS);
         c->stops[i] = json_string_value(one);
     }
@@ -164,8 +165,8 @@ static int read_parameters(struct store_creation *c, struct problem *problem)
     return r;
 }
 
-/* Ollama's templates are in the language of Go; a built-in template with the same marks takes the
- * place of one. */
+/* Ollama's templates are in the language of Go. Such a template is replaced by a built-in template
+ * with the same marks. */
 static int read_template(struct store_creation *c, struct problem *problem)
 {
     const char *text = NULL;
@@ -179,7 +180,7 @@ static int read_template(struct store_creation *c, struct problem *problem)
                : problem_set(
                      problem, 400, "unsupported_value", "template",
                      "Unsupported value: 'template' must be the name of a built-in template "
-                     "(%s), or have its marks.",
+                     "(%s), or a template with the marks of a built-in one.",
                      template_names());
 }
 

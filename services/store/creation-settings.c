@@ -52,7 +52,8 @@ int creation_plan(const struct store_creation *c, const struct models_entry *e,
 
     if (put_settings(c, e, template, &text) < 0)
         return -ENOMEM;
-    /* Without settings the text is empty, so that those of the files are not looked for. */
+    /* If there are no settings, the text is empty and not NULL, so that settings are not looked for
+     * in the files. */
     plan->settings = arena_strndup(&plan->arena, text.len ? text.data : "", text.len);
     if (c->licence[0])
         plan->licence = c->licence;

@@ -87,8 +87,8 @@ static int check_files(struct making *m, const char *first_path, struct inf_err 
     if (has_weights && has_config)
         return 0;
     return err_set(reterr, EINVAL,
-                   "the files are no model: it needs .gguf files, or config.json and .safetensors "
-                   "files");
+                   "the files are not a model: a model has .gguf files, or config.json and "
+                   ".safetensors files");
 }
 
 static int add_uploads(struct making *m, struct inf_err *reterr)
@@ -127,8 +127,8 @@ static int add_uploads(struct making *m, struct inf_err *reterr)
     return r < 0 ? r : check_files(m, first, reterr);
 }
 
-/* Copies the licence of the other model. The new one has other settings than its source, for which
- * its name does not stand. */
+/* Copies the licence of the other model, but not its source: the new model has other settings than
+ * the model that the source names. */
 static void copy_licence(struct making *m, const struct models_entry *e)
 {
     struct model_manifest manifest;
@@ -137,8 +137,8 @@ static void copy_licence(struct making *m, const struct models_entry *e)
         m->plan.licence = manifest.licence;
 }
 
-/* Returns whether the file or directory @path, with all links followed, is in the store. It also
- * returns true if nothing is found there. */
+/* Returns whether the file or directory @path, with all links followed, is in the store. Also
+ * returns true if there is no file or directory at @path. */
 static bool is_in_store(const struct making *m, const char *path)
 {
     char dir[PATH_MAX], real[PATH_MAX];
@@ -157,7 +157,8 @@ static bool is_blob(const struct making *m, const struct store_file *f)
            a.st_dev == b.st_dev && (f->size == UINT64_MAX || f->size == (uint64_t)b.st_size);
 }
 
-/* Adds a file of the model @e. The new model needs no directory around its files. */
+/* Adds a file of the model @e. If @e is a directory, the name of the file in the new model is
+ * relative to this directory. */
 static int add_model_file(struct making *m, const struct models_entry *e,
                           const struct store_file *f, struct inf_err *reterr)
 {
@@ -180,7 +181,7 @@ static int add_model_file(struct making *m, const struct models_entry *e,
     return r < 0 ? r : add_file(m, name, f->path, digest, is_verified, reterr);
 }
 
-/* Adds the files of the model @e, that of its path first. */
+/* Adds the files of the model @e. The file at e->path comes first. */
 static int add_model_files(struct making *m, const struct models_entry *e,
                            const struct store_files *files, struct inf_err *reterr)
 {
@@ -197,8 +198,9 @@ static int add_model_files(struct making *m, const struct models_entry *e,
     return r;
 }
 
-/* Returns the path of a model outside of the store, as a manifest names it. A link in the store is
- * followed, because it may be removed, unless only the link has the ending of a model's file. */
+/* Returns the path of a model outside of the store, as the new manifest names it. A link is
+ * replaced by its target, because the link may be removed later. If the target lacks the ending of
+ * a model's file, which only the link has, the path of the link is returned. */
 static const char *outside_path(struct making *m, const char *path)
 {
     const char *end = strrchr(path_base(path), '.');
@@ -270,7 +272,8 @@ static int add_template(struct making *m, const struct models_entry *e, const ch
 /* --- the run --- */
 
 /* Makes a directory, and locks it as long as this process lives. Returns -EAGAIN if another process
- * took it for one that a killed process has left. */
+ * has locked or removed the new directory, because it seemed to belong to a process that was
+ * killed. */
 static int make_job(struct making *m, const char *incoming, struct inf_err *reterr)
 {
     int r;
@@ -336,12 +339,13 @@ void creation_tidy(const char *dir)
     uint64_t bytes;
 
     store_walk(incoming, JOB_PREFIX, tidy_job, &t);
-    /* Blobs of files that only the removed directories had. */
+    /* Removes the blobs of files that only the removed directories had. */
     if (t.removed)
         store_clean_blobs(dir, &bytes, NULL);
 }
 
-/* Refuses a name that a model outside of its own directory of the store has. */
+/* Refuses a name that another model already has. The model in the directory of this name in the
+ * store does not count, because the new model replaces it. */
 static int check_name(const struct making *m, const struct models *models, struct inf_err *reterr)
 {
     const struct models_entry *taken = models_find(models, m->c->name);
@@ -386,7 +390,7 @@ static void drop_uploads(const struct making *m)
     }
 }
 
-/* Removes the file, and returns true, if it does not have its digest. */
+/* If the file does not have its digest, removes it and returns true. */
 static bool drop_damaged(const char *dir, const char *sub, const struct pull_file *f)
 {
     _cleanup_free_ char *path = store_digest_path(dir, sub, f->sha256);

@@ -35,8 +35,8 @@ bool creation_streams(const struct store_creation *c);
 int creation_plan(const struct store_creation *c, const struct models_entry *e,
                   const char *template, struct pull_plan *plan);
 /* Makes the model in the store @dir; called on a thread. Files that @verified knows are not read
- * again. -ENOENT: a file or the other model is missing; -EINVAL: the files are no model, or a file
- * of the other model is damaged; -EEXIST: something else has the name. */
+ * again. -ENOENT: a file or the other model is missing; -EINVAL: the files are not a model, or a
+ * file of the other model is damaged; -EEXIST: something else has the name. */
 int creation_run(const struct store_creation *c, const struct config *config, const char *dir,
                  struct verified *verified, struct inf_err *reterr);
 /* Returns whether .incoming has a directory of a creation, running or not. */

@@ -62,8 +62,8 @@ struct store_service {
     uint64_t promised; /* bytes that running uploads will have */
     struct verified verified;
     struct store_change *creations;   /* creations that wait or run */
-    struct loop_timer creations_tick; /* tells their clients that they go on; set while there are
-                                         some */
+    struct loop_timer creations_tick; /* tells their clients that the work continues; set while
+                                         there are creations */
     struct uploads_sum uploaded;
     struct uploads_tidying tidying;
     struct loop_timer
@@ -129,7 +129,7 @@ void pulls_tick(struct loop_timer *timer);
 void store_delete(struct store_request *r);
 void store_copy(struct store_request *r);
 void store_create(struct store_request *r);
-/* Tells clients whose models take long that the work goes on (struct loop_timer). */
+/* Tells the clients of creations that take long that the work continues (struct loop_timer). */
 void creations_tick(struct loop_timer *timer);
 void changes_leave(struct store_request *r);
 /* Removes from the store, on a thread, what processes that were killed have left. */
@@ -143,7 +143,7 @@ void store_upload_begin(struct store_request *r);
 /* Takes a part of the body (struct http_request_events), and its end. */
 void uploads_take(struct store_request *r, const char *data, size_t len);
 void store_upload(struct store_request *r);
-/* The client has left: the file is removed. */
+/* Called when the client has left. Removes the file. */
 void uploads_leave(struct store_request *r);
 /* Counts the uploaded files, before the first request, and then calls uploads_tidy(). */
 void uploads_init(struct store_service *s);

@@ -7,11 +7,11 @@
  * file gets its name sha256-DIGEST in the directory .uploads of the store only if it has this
  * digest. It stays until a model is made of it (creation.c), or until it is a day old and the
  * service runs. All uploaded files together have at most store.max_uploads bytes, and there are at
- * most UPLOADS_FILES. A client must send its file with a least mean speed, so that a few clients
- * cannot keep all others from uploading.
+ * most UPLOADS_FILES. The mean speed at which a client sends its file must not be below a limit, so
+ * that a few clients cannot keep all others from uploading.
  *
- * Old files are removed on the lane of the uploads, so that no upload is about to lock its new file
- * then.
+ * Old files are removed by a job in the same lane as the uploads. Therefore no upload has at that
+ * moment made a file that it has not locked yet.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,14 +41,14 @@
 #define UPLOADS_MARGIN ((uint64_t)64 << 20)
 
 enum {
-    UPLOADS_MAX = 4,         /* at the same time */
-    UPLOADS_FILES = 4096,    /* that no model uses yet */
-    UPLOAD_LEAST = 4096,     /* bytes with which a smaller file counts, about what it takes of the
-                                disk */
+    UPLOADS_MAX = 4,      /* at the same time */
+    UPLOADS_FILES = 4096, /* that no model uses yet */
+    UPLOAD_LEAST = 4096,  /* a smaller file counts as this many bytes, which is about what it takes
+                             on the disk */
     UPLOAD_SPEED = 16 << 10, /* bytes that a client must send in a second, on average */
     UPLOAD_BUFFER = 1 << 20, /* in bytes */
-    UPLOAD_ENOUGH = 1 << 19, /* bytes with which a thread begins; bytes that still arrive after a
-                                pause fit after them */
+    UPLOAD_ENOUGH = 1 << 19, /* the thread gets the buffer when it has this many bytes; the rest of
+                                the buffer has room for bytes that still arrive after a pause */
 };
 
 /* An upload of unknown size reserves this many bytes of the limit of all uploads at a time, or the
@@ -104,8 +104,8 @@ static bool upload_stays(const char *name, const struct stat *st)
     return name[0] != '.' && time(NULL) - st->st_mtime < UPLOADS_AGE_SEC;
 }
 
-/* Adds a file that stays to the struct uploads_sum @data; running uploads count with what they
- * promised. */
+/* Adds a file that stays to the struct uploads_sum @data. Running uploads are not in this sum; they
+ * count with the bytes that they promised. */
 static void upload_count(int dir, const char *name, const struct stat *st, void *data)
 {
     struct uploads_sum *sum = data;
@@ -124,8 +124,8 @@ static void uploads_count(struct store_service *s)
     uploads_walk(s->dir, upload_count, &s->uploaded);
 }
 
-/* Removes a file that is old, or whose upload has not ended and whose process has. @data is the
- * struct uploads_tidying. */
+/* Adds a file that stays to the sum, and removes a file that is old, or that an ended process left
+ * incomplete. @data is the struct uploads_tidying. */
 static void upload_expire(int dir, const char *name, const struct stat *st, void *data)
 {
     struct uploads_tidying *t = data;
@@ -376,7 +376,7 @@ static bool read_digest(struct store_request *r, char ret[STORE_DIGEST + 1])
 static void refuse_digest(struct store_request *r)
 {
     api_error_send(r->http, 400, "invalid_digest", NULL, 0,
-                   "The path must end with 'sha256:' and 64 small hexadecimal digits.");
+                   "The path must end with 'sha256:' and 64 lower-case hexadecimal digits.");
 }
 
 void store_blob_find(struct store_request *r)
@@ -401,8 +401,8 @@ void store_blob_find(struct store_request *r)
         api_error_send(r->http, 404, "blob_not_found", NULL, 0, "There is no such file.");
 }
 
-/* Returns how many bytes uploads may have beside those that are complete, and those that running
- * ones have promised. */
+/* Returns how many more bytes uploads may have, in addition to the complete uploads and to the
+ * bytes that running uploads have promised. */
 static uint64_t limit_left(const struct store_service *s)
 {
     const uint64_t max = s->config->store.max_uploads;
@@ -466,7 +466,8 @@ void store_upload_begin(struct store_request *r)
         refuse_digest(r);
         return;
     }
-    /* Models may have got the files, and the thread may still be writing for another client. */
+    /* Some files may have become files of models, and the thread that counts the files again may
+     * still be busy with another upload, so they are counted here. */
     if (s->tidying.runs && limit_is_reached(s, least))
         uploads_count(s);
     there = uploads_find(s->dir, digest);
@@ -493,7 +494,8 @@ static bool upload_is_slow(const struct store_upload *u)
            u->service->config->gateway.body_timeout_usec + u->size / UPLOAD_SPEED * 1000000;
 }
 
-/* Makes what the upload has promised at least its size. False: the limit does not allow it. */
+/* Raises the number of bytes that the upload has promised, if it is below the upload's size. False:
+ * the limit does not allow it. */
 static bool upload_reserve(struct store_upload *u)
 {
     const uint64_t left = limit_left(u->service);
@@ -520,7 +522,7 @@ void uploads_take(struct store_request *r, const char *data, size_t len)
     if (upload_is_slow(u)) {
         uploads_leave(r);
         api_error_send(r->http, 408, "request_timeout", NULL, 0,
-                       "An upload must have at least %d bytes in a second, on average.",
+                       "An upload must send at least %d bytes per second on average.",
                        UPLOAD_SPEED);
         return;
     }

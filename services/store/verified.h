@@ -15,7 +15,8 @@
 #include "core/sha256.h"
 
 enum {
-    VERIFIED_MAX = 256, /* the last ones; a model of more files reads the others again */
+    VERIFIED_MAX =
+        256, /* only the last files are remembered, so other files of a model are read again */
 };
 
 struct verified {
@@ -27,7 +28,7 @@ struct verified {
         off_t size;
         struct timespec mtime;
     } files[VERIFIED_MAX];
-    size_t n; /* that were added */
+    size_t n; /* number of files that were added */
 };
 
 void verified_init(struct verified *v);

@@ -136,7 +136,7 @@ def test_safetensors_are_uploaded_with_their_configuration(stores, client):
     del files["config.json"]
     with pytest.raises(ollama.ResponseError) as e:
         client.create("half", files=files)
-    assert e.value.status_code == 400 and "the files are no model" in e.value.error
+    assert e.value.status_code == 400 and "the files are not a model" in e.value.error
 
 
 # --- refusals ---
@@ -331,7 +331,7 @@ def test_the_uploads_together_have_a_limit(hub, certificate):
         status, answer = upload(stores, "sha256:" + digest_of(data[1] + data[2]), [data[1], data[2]])
         assert status == 507 and "store.max_uploads" in answer
         stores.wait(lambda: len(uploads(stores)) == 1)
-        # A file of yesterday gives way when the service starts.
+        # A file that is older than a day is removed when the service starts.
         old = time.time() - 25 * 3600
         os.utime(os.path.join(stores.path, ".uploads/sha256-" + digest_of(data[0])), (old, old))
         stores.store.kill()
@@ -360,7 +360,7 @@ def test_uploaded_files_have_a_largest_number(stores):
         open(path % i, "w").close()
     status, answer = upload(stores, "sha256:" + digest_of(b"x"), [b"x"])
     assert status == 507 and "at most 4096 uploaded files" in answer
-    # An empty file of yesterday gives way.
+    # A file that is older than a day is removed when the service starts.
     os.utime(path % 0, (0, 0))
     stores.store.kill()
     stores.store.wait_gone()
@@ -392,7 +392,7 @@ def test_a_client_that_sends_too_slowly_loses_its_turn(hub, certificate):
                     s.sendall(b"x" if head.startswith("C") else b"1\r\nx\r\n")
                 assert time.monotonic() < end
                 status, answer = read_answer(s)
-            assert status == 408 and "bytes in a second" in answer
+            assert status == 408 and "bytes per second" in answer
         stores.wait(lambda: not uploads(stores))
     finally:
         stores.close()

@@ -17,7 +17,7 @@ SHORT = [GOLDEN / name for name in ("llama-gqa", "mistral-mix", "qwen2-tied", "q
 pytestmark = pytest.mark.long
 
 # A program with the options of llama-server. Its answers depend on the whole request. With caches,
-# every fifth answer to a known prompt is wrong; each of them adds a line to the file $WRONG.
+# every fifth answer to a known prompt is wrong; each wrong answer adds a line to the file $WRONG.
 FAKE = r'''#!%s
 import hashlib, http.server, json, os, sys
 cold = "--no-cache-prompt" in sys.argv

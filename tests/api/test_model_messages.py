@@ -55,7 +55,7 @@ def test_the_manifest_has_the_messages(chats):
     assert manifest(chats, "pirate")["system"] == SYSTEM and "messages" not in manifest(chats, "pirate")
     shots = manifest(chats, "shots")
     assert shots["system"] == SYSTEM and shots["messages"] == SHOTS
-    # A model of this one has them too, and may have others.
+    # A model that is made from this one has the same messages, unless the request gives others.
     chats.client.create("heir", from_="shots")
     assert manifest(chats, "heir")["messages"] == SHOTS and manifest(chats, "heir")["system"] == SYSTEM
     chats.client.create("heir", from_="shots", system="Be brief.", messages=SHOTS[:1])

@@ -112,7 +112,8 @@ def test_a_draft_model_changes_no_answer(tmp_path, kind):
             answer = complete(**case)
             assert result(answer) == want, case
             accepted += answer.usage.completion_tokens_details.accepted_prediction_tokens
-    # The draft model is the model itself; as a model of its own it drafts nothing.
+    # A request to the draft model itself gets no drafts. Here both models have the same weights, so the answer is the
+    # same.
     assert result(complete(model="small", **CASES[0])) == expected[0]
     log = fast.close()
     check_log(log)

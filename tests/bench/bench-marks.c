@@ -92,7 +92,7 @@ static void random_tokens(const struct bench *b, int32_t *tokens, uint32_t n)
         tokens[i] = (int32_t)(rng_u32(&rng) % inf_model_info(b->model)->n_vocab);
 }
 
-/* Asks a prompt that shares the first @n_shared tokens of @text. Returns how many of them were
+/* Sends a prompt that shares the first @n_shared tokens of @text. Returns how many of them were
  * computed again. */
 static double ask_shared(const struct bench *b, struct inf_engine *engine, const int32_t *text,
                          uint32_t n_shared)

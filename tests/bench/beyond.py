@@ -31,7 +31,7 @@ from restored import bytes_read  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 WORDS = 40  # of each prompt; a word has one or two tokens
 TOKENS = 48  # of each answer
-LATE = 100  # ms: the longest time that another process may wake too late
+LATE = 100  # ms: another process may wake at most this much too late
 ROOT = pathlib.Path("/sys/fs/cgroup")
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compares this build with the limits of the machine, with llama.cpp, ik_llama.cpp and mistral.rs.
-# Prints each figure with its target, and exits non-zero when a figure misses its target.
+# Compares this build with the limits of the machine, and with llama.cpp, ik_llama.cpp and mistral.rs. Prints each
+# figure with its target, and exits non-zero when a figure misses its target.
 #
 #   compare.sh [--sconce PATH] [--llama-bench PATH] [--ik-bench PATH] [--llama-server PATH]
 #              [--mistralrs PYTHON] [--quick]

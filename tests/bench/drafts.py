@@ -7,7 +7,7 @@
 The model should be a trained one, because a model with random weights repeats nothing. The first
 tasks are transcripts of coding agents that edit files of this source tree: an agent has read a file
 with a tool, and writes it again with a small change. Other tasks are to continue source code, to answer in JSON of a
-schema, to call a tool, and prose with random choices, in which nearly nothing is repeated.
+schema, to call a tool, and to write prose with random choices, in which nearly nothing is repeated.
 
 Each program runs once without drafts and once with each kind of drafts. All servers get the same
 request, one after the other, and each round begins with another server. A figure is the median over

@@ -27,7 +27,7 @@ def last_line(text):
 
 
 def recordings(options):
-    """Returns the paths of the recordings with 16 kHz, one channel, and 16 bits."""
+    """Yields the paths of the recordings with 16 kHz, one channel, and 16 bits."""
     for path in sorted((options.data / "speech").glob("*.wav")):
         with wave.open(str(path)) as f:
             if (f.getframerate(), f.getnchannels(), f.getsampwidth()) == (16000, 1, 2):

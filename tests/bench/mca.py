@@ -141,7 +141,7 @@ class Table:
         return ["weights", "rung"] + ["measured"] * bool(self.measured) + list(self.cpus)
 
     def misses(self):
-        """Returns one line for each CPU: the formats for which no rung reaches the bar."""
+        """Yields one line for each CPU: the formats for which no rung reaches the bar."""
         for cpu in self.cpus:
             best = {}
             for (weights, _, name), p in self.predicted.items():

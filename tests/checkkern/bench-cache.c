@@ -34,8 +34,7 @@
 #define CACHE_CHAIN   4096u        /* dependent additions that measure the clock */
 #define CACHE_UNKNOWN (512u << 10) /* bytes of a cache whose size is not known */
 
-/* The size of the second-level cache; 0 or negative if the C library does not know it.
- */
+/* The size of the second-level cache; 0 or negative: the C library does not know it. */
 #if defined(_SC_LEVEL2_CACHE_SIZE)
 #define CACHE_BYTES sysconf(_SC_LEVEL2_CACHE_SIZE)
 #else

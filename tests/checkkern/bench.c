@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Measures times on several threads, and finds the limits of the machine with
- * backend/cpu/limits.h. */
+ * backend/cpu/limits/limits.h. */
 
 #include "harness.h"
 

@@ -221,8 +221,7 @@ static void check_shape(struct check *c, const struct shape *s)
     c->n_cases++;
 }
 
-/* Checks that a row has the same bits alone, in other batches, and with other borders of columns.
- */
+/* Checks that a row has the same bits alone, in other batches and with other borders of columns. */
 static void check_batches(struct check *c, const struct shape *s)
 {
     _cleanup_free_ float *y = NEW(float, (size_t)s->M * s->N);
@@ -283,7 +282,7 @@ void check_coded(struct check *c)
     static const uint32_t Ms[] = {1, 2, 4, 5, 19};
 
     for (size_t d = 0; d < ARRAY_SIZE(coded_dtypes); d++) {
-        /* The reference is slow. */
+        /* The reference, whose flags are 0, is slow, so it gets only two of the widths. */
         for (size_t k = 0; k < (c->flags ? ARRAY_SIZE(Ks) : 2); k++)
             for (size_t m = 0; m < ARRAY_SIZE(Ms); m++) {
                 const struct shape s = shape_draw(c, coded_dtypes[d], Ms[m], Ks[k]);

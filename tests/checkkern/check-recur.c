@@ -120,8 +120,8 @@ static void delta_done(struct check *c, struct delta_case *d)
     c->n_cases++;
 }
 
-/* Computes lane @i in double precision, and compares the results @y and the state @s of a kernel
- * with it. @start: the state before the first row. */
+/* Computes lane @i in double precision, and compares the results a->y and the state a->state of a
+ * kernel with it. @start: the state before the first row. */
 static void delta_compare(struct check *c, const struct delta_args *a, uint32_t i,
                           const float *start, const char *what)
 {

@@ -11,7 +11,7 @@ ALL = "\n".join(SOURCES.values())
 
 
 def table(head):
-    """Returns the rows below the head of a table, as lists of cells."""
+    """Yields the rows below the head of a table, as lists of cells."""
     lines = TEXT[TEXT.index(head):].split("\n")[2:]
     for line in lines:
         if not line.startswith("|"):

@@ -246,7 +246,7 @@ def strings(schema):
 
 
 def invented(schema, seed, seconds):
-    """Yields documents of hypothesis-jsonschema."""
+    """Returns documents of hypothesis-jsonschema."""
     import hypothesis
     import hypothesis_jsonschema
 

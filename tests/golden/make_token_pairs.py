@@ -30,7 +30,7 @@ def token(name, kind):
 
 
 def processors(tok):
-    """Returns post-processors, in which ids 0 and 1 stand for [CLS] and [SEP]."""
+    """Yields post-processors, in which ids 0 and 1 stand for [CLS] and [SEP]."""
     a, b = tok.id_to_token(0), tok.id_to_token(1)
     special = {t: {"id": t, "ids": [i], "tokens": [t]} for i, t in enumerate((a, b))}
     yield {"type": "BertProcessing", "sep": [b, 1], "cls": [a, 0]}

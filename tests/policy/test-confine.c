@@ -362,7 +362,7 @@ TEST(only_drivers_with_a_compiler_run_what_they_compile)
     }
 }
 
-/* Opens @path for writing, and creates it if it is missing. */
+/* Opens the path @arg for writing, and creates the file if it is missing. */
 static int try_create(const void *arg)
 {
     const int fd = open(arg, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

@@ -11,8 +11,8 @@
         a, b = embedder.vectors(["a cat", "a kitten"])
 
 Model, Engine and Embedder own an object of the library until close() or the end of `with`. An engine
-and an embedder keep their model. A failed call raises infer.Error, whose `code` is an errno value.
-An Engine and an Embedder serve one thread of Python at a time.
+and an embedder keep their model. A failed call raises infer.Error, whose `code` is an errno value or 0. An Engine and
+an Embedder serve one thread of Python at a time.
 """
 import ctypes
 import json
@@ -183,8 +183,8 @@ _declare(c_double, "inf_similarity", POINTER(c_float), POINTER(c_float), c_size_
 
 
 class Error(Exception):
-    """Is raised if a call of the library fails. `code` is a positive errno value, or 0 if the call
-    returned a condition, such as a full queue."""
+    """Is raised if a call of the library fails. `code` is a positive errno value; 0: there is none, for example because
+    the queue is full."""
 
     def __init__(self, code, text):
         super().__init__(text)
@@ -316,7 +316,7 @@ class Engine(_Owned):
                 _lib.inf_engine_cancel(self.handle, own)
 
     def chat(self, messages, max_tokens=256, **options):
-        """Yields the answer to a conversation, a list of {"role": …, "content": …}."""
+        """Returns an iterator over the pieces of the answer to a conversation, a list of {"role": …, "content": …}."""
         return self.generate(self.model.prompt(messages), max_tokens, **options)
 
 

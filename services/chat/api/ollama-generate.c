@@ -85,8 +85,8 @@ static int generate_read(struct generation *g, struct problem *problem)
         ollama_only_loads(g);
         return 0;
     }
-    /* As in Ollama, a context keeps the model's messages away from the prompt, except its system
-     * message. */
+    /* As in Ollama, the prompt of a request with a context gets the system message of the model's
+     * manifest, but not the manifest's other messages. */
     g->conversation.has_past = context;
     if (json_string_length(system))
         r = generate_add_message(g, ROLE_SYSTEM, system);

@@ -17,9 +17,9 @@ static bool grammar_is_harmony(const struct reply *reply)
     return reply->format && reply->format->body == BODY_HARMONY;
 }
 
-/* Returns whether an answer can have calls. If the model is free to write text instead, the prompt
- * has begun this text, and calls begin without a marker, then the answer has no calls: the parser
- * could not distinguish a call from the rest of the text. */
+/* Returns whether an answer can have calls. It has none if the prompt has begun its text, calls
+ * begin without a marker, and the model is free to write text instead of a call: the parser could
+ * not distinguish a call from the rest of the text. */
 static bool grammar_has_calls(const struct reply *reply)
 {
     return reply->n_tools &&

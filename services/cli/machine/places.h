@@ -31,7 +31,7 @@ void places_done(struct places *p);
 /* Loads the configuration that this manager's services read. */
 int places_config(const struct places *p, struct config **ret_config, struct inf_err *reterr);
 
-/* Finds the unit's file, even if the unit is masked. The path does not contain @root; the caller
+/* Finds the unit's file, even if the unit is masked. The path does not contain p->root; the caller
  * frees it. NULL: not installed. */
 char *places_find_unit(const struct places *p, const char *unit);
 /* Returns "UNIT_DIR/UNIT.d/NAME"; the caller frees it; NULL: out of memory. */

@@ -19,7 +19,7 @@ static double row_number(const json_t *row, const char *name)
     return json_number_value(json_object_get(row, name));
 }
 
-/* Returns the mean speed of one answer while it was written, in tokens per second; NAN: unknown. */
+/* Returns the mean speed at which one answer was written, in tokens per second; NAN: unknown. */
 static double row_speed(const json_t *row)
 {
     const double usec = row_number(row, "generate_usec"), n = row_number(row, "next_tokens");

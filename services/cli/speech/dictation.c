@@ -22,8 +22,10 @@ enum {
     PROMPT = 400,                       /* maximum bytes of settled text in a prompt */
 };
 
-#define SETTLED_SECONDS 2.0  /* a segment is settled when this much sound follows it */
-#define CROWDED_SECONDS 25.0 /* in a request with more sound, early segments count as settled */
+#define SETTLED_SECONDS 2.0 /* a segment is settled when this much sound follows it */
+/* If a request has more sound but no settled segment, its segments count as settled, except the
+ * last of several. */
+#define CROWDED_SECONDS 25.0
 
 struct dictation {
     struct speech_ask ask;

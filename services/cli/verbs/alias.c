@@ -46,8 +46,8 @@ static int alias_add(const struct cli_catalog *catalog, const char *name, const 
         return CLI_FAILED;
     if (!model_name_is_safe(alias))
         return cli_error("alias",
-                         "\"%s\" cannot be a name: it must be one word or two with a slash between "
-                         "them, and begin with no dot",
+                         "\"%s\" cannot be a name: a name is one word, or two words with a slash "
+                         "between them, and no word begins with a dot",
                          alias);
     if (taken)
         return cli_error("alias", "\"%s\" is a name of %s already", alias, taken->name);

@@ -9,7 +9,7 @@
  *   the windowed layers, and what is stored twice.
  * - Divergence, perplexity and the share of equal top tokens: the last n_prompt - 1 tokens of parts
  *   of the text (without n_depth, the second half of each part) are predicted, and compared with
- * the predictions of the same model whose keys and values are f32.
+ *   the predictions of the same model whose keys and values are f32.
  * - Needle: a sentence with a number of NEEDLE_DIGITS digits is hidden in the text, and the
  *   beginning of the sentence is repeated at the end. The score is the geometric mean of the
  *   probabilities that the model then gives to the digits. It is averaged over N_NEEDLES places.

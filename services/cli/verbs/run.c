@@ -325,8 +325,8 @@ static int run_open(struct run *run, const char *model_name, struct inf_model **
     return cli_open_chat_model("run", &run->models, model_name, text, ret_model);
 }
 
-/* Opens the draft model, which the command line names, or else the manifest. The manifest's is used
- * only if the kind of drafts is one for which a model drafts. */
+/* Opens the draft model that the command line names, or else the one that the manifest names. The
+ * latter is used only if the kind of drafts can use a draft model. */
 static int run_open_draft(struct run *run, struct inf_model **ret_draft)
 {
     const char *kind = run->params.engine.draft_kind;

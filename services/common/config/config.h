@@ -169,7 +169,7 @@ struct config {
     } keep;
 
     struct {
-        unsigned enabled;           /* enum config_bool; false */
+        unsigned enabled;           /* enum config_bool; true */
         uint64_t retention_usec;    /* a row of the history is deleted after this time; 90 d */
         uint64_t max_bytes;         /* bytes of the file of the history; 64 MiB */
         uint64_t idle_timeout_usec; /* the service exits after this time without requests; 30 s; 0:

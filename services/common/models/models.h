@@ -99,8 +99,8 @@ const struct models_entry *models_find_drafter(const struct models *m, const str
 const struct models_entry *models_default(const struct models *m, const struct config *config);
 /* Returns the only model for @task, else NULL. */
 const struct models_entry *models_only(const struct models *m, enum models_task task);
-/* Returns the names of the installed models as "a, b, c" for messages, which ends with "…" after
- * some 400 bytes. The caller frees the text. */
+/* Returns the names of the installed models as "a, b, c", for messages. A list of more than about
+ * 400 bytes is cut and ends with "…". The caller frees the text. */
 char *models_names(const struct models *m);
 /* Works like models_names(), but only for models with @task. */
 char *models_names_of(const struct models *m, enum models_task task);

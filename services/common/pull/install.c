@@ -102,7 +102,7 @@ static int check_weights(const struct pull_file *f, const char *path, struct inf
     return err_set(reterr, EBADMSG, "%s is not a GGUF file; it was removed", f->name);
 }
 
-/* Makes the directories above @path, which is below @top. */
+/* Makes the missing directories above the file @path. */
 static int make_parent(const char *path, struct inf_err *reterr)
 {
     _cleanup_free_ char *parent = strndup(path, (size_t)(path_base(path) - path - 1));
@@ -199,9 +199,9 @@ static int store_manifest(const char *model, struct pull_plan *plan, struct inf_
     return r;
 }
 
-/* Checks that the model gets a directory of its own. A directory without a manifest is no pulled
- * model, and may hold other models; a file is none either. In the directory of a model no search
- * finds another one. */
+/* Checks that the model gets a directory of its own. An existing file is not replaced, and neither
+ * is a directory without a manifest, because it may hold other models. The directory must not be
+ * inside of another model either, because searches find no model there. */
 static int check_place(const char *dir, const char *name, struct inf_err *reterr)
 {
     _cleanup_free_ char *path = path_join(dir, name);

@@ -115,8 +115,8 @@ static int put_system(const char *path, struct str *out, struct inf_err *reterr)
     return store_put_key(out, "system", text) < 0 ? err_set(reterr, ENOMEM, "out of memory") : 0;
 }
 
-/* Appends the messages. The first one may be the system's. It is ignored if @has_system, because
- * the system message then has a layer of its own. */
+/* Appends the messages. The first one may be a system message. If @has_system is true, it is
+ * ignored, because the system message then has a layer of its own. */
 static int put_messages(const char *path, bool has_system, struct str *out, struct inf_err *reterr)
 {
     struct model_message messages[MODEL_MAX_MESSAGES];

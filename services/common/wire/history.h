@@ -46,21 +46,21 @@ enum history_number {
 };
 
 /*
- * Histograms tell percentiles. Bucket 0 has the values up to the smallest value that is told apart,
- * and each bucket after it those up to HISTORY_BUCKET_RATIO times the bound before it; the last one
- * also has all larger values.
+ * Percentiles are computed from histograms. A bucket has the values up to its upper bound. The
+ * bound of each bucket after bucket 0 is HISTORY_BUCKET_RATIO times the bound of the bucket before
+ * it. The last bucket also has all larger values.
  */
 #define HISTORY_BUCKETS      64
 #define HISTORY_BUCKET_RATIO 1.25
-#define HISTORY_FIRST_LEAST  0.001 /* bucket 0 of times to the first token, in seconds */
-#define HISTORY_SPEED_LEAST  0.05  /* bucket 0 of speeds, in tokens per second */
+#define HISTORY_FIRST_LEAST  0.001 /* bound of bucket 0 of times to the first token, in seconds */
+#define HISTORY_SPEED_LEAST  0.05  /* bound of bucket 0 of speeds, in tokens per second */
 
 struct history_histogram {
     uint32_t counts[HISTORY_BUCKETS];
 };
 
-/* The values of which a row has a histogram. Each request with a first token counts once in both,
- * in the second only if there are tokens after the first. */
+/* The values of which a row has a histogram. A request with a first token counts once in the first
+ * histogram. If there are tokens after the first, it also counts once in the second one. */
 enum history_spread {
     HISTORY_SPREAD_FIRST, /* the time from its arrival to its first token */
     HISTORY_SPREAD_SPEED, /* its speed from the first token to the last */

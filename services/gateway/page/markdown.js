@@ -4,7 +4,7 @@
 
 import {button, make} from "./dom.js";
 
-const TRIES = 16; // places at which the end of an emphasis is searched
+const TRIES = 16; // places at which the end of an emphasis is searched for
 const DEEPEST = 8; // levels of quotes, lists and emphasis; deeper ones are shown as text
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
@@ -166,8 +166,8 @@ function link(address, children) {
 }
 
 // Class Inline reads a text once from left to right. A mark is a text such as ** before and after a
-// part of the text. A mark that was not found in the rest of the text is not searched again, so that
-// no text takes more than linear time at each level.
+// part of the text. A mark that was not found in the rest of the text is not searched for again, so
+// that no text takes more than linear time at each level.
 class Inline {
     constructor(text, depth) {
         this.text = text;
@@ -192,7 +192,7 @@ class Inline {
         return true;
     }
 
-    // Returns the place of @mark behind @from, or -1.
+    // Returns the first place of @mark from @from on, or -1.
     search(mark, from) {
         const found = this.missing.has(mark) ? -1 : this.text.indexOf(mark, from);
 

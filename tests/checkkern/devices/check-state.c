@@ -35,7 +35,8 @@ static struct kv_layout recurrent_layout(uint32_t n_layers, uint32_t conv, uint3
     };
 }
 
-/* Two layers, so that the results are wrong if a device confuses the layers. */
+/* Checks a convolution in two layers, so that the results are wrong if a device confuses the
+ * layers. */
 static void conv_case(struct check *c, uint32_t width, uint32_t n_taps, bool bias, int act,
                       enum fill fill)
 {

@@ -8,7 +8,7 @@ import time
 
 import browser as browsers
 
-# Nothing new for longer than this looks as if the program hangs.
+# If a program shows nothing new for longer than this, it seems to hang.
 PATIENCE = 2 * float(os.environ.get("SCONCE_TEST_SLOW", "1"))
 QUESTION = "What is sconce?"
 STATE = ("const a = document.querySelectorAll('.assistant'), last = a[a.length - 1];"

@@ -55,7 +55,7 @@ static void make_dir(void)
     snprintf(config, sizeof(config), "%s/config.json", dir);
     snprintf(tensors, sizeof(tensors), "%s/model.safetensors", dir);
     snprintf(tokenizer, sizeof(tokenizer), "%s/tokenizer.json", dir);
-    put(tokenizer, "{}", 2); /* models of mlx-whisper need one, which is not read here */
+    put(tokenizer, "{}", 2); /* models of mlx-whisper need this file, which is not read here */
     atexit(remove_dir);
 }
 

@@ -86,7 +86,7 @@ TEST(dominated_and_coarse_formats_are_never_taken)
                 by = strcmp(types[k].name, t->better) == 0 ? &types[k] : by;
             assert_true(!t->better || (by && by->bytes <= t->bytes && by->bytes > 0 &&
                                        by->divergence <= t->divergence));
-            /* In heads of 32 elements both have a scale for 32. */
+            /* In heads of 32 elements, fp8 and q8_0 both have one scale for 32 elements. */
             if (strcmp(t->name, "fp8") == 0)
                 ASSERT_STREQ(t->better, "q8_0");
             if (t->better || t->divergence > 0.01)

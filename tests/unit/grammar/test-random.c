@@ -89,7 +89,8 @@ static int add_expr(struct random_grammar *g, struct expr e)
     return g->n++;
 }
 
-/* Makes an expression. A regular expression refers to no rule. */
+/* Makes an expression and returns its number. If @regular is true, the expression refers to no
+ * rule. */
 static int make_expr(struct random_grammar *g, int depth, bool regular)
 {
     const uint32_t kind = draw(g, 16);

@@ -127,7 +127,7 @@ TEST(choices_share_the_prompt_and_have_seeds_of_their_own)
     }
 }
 
-/* Generates "Hello STOP there" after any prompt of 3 tokens, then ends. */
+/* Generates the text @data, one byte per token, after any prompt of 3 tokens, then ends. */
 static void scripted(void *data, const struct null_row *row, float *logits, uint32_t n_vocab)
 {
     const char *script = data;

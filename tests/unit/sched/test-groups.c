@@ -23,8 +23,8 @@ static uint64_t check_random(const struct rig_params *params, uint32_t n_rounds)
 {
     const struct rig_totals totals = rig_random(params, n_rounds);
 
-    /* Without FULL groups, it is not known which prefixes are shared. Few rounds, as sanitizers
-     * make them, may share none. */
+    /* Without FULL groups, it is not known which prefixes are shared. A small number of rounds, as
+     * with sanitizers, may share none. */
     if (n_rounds >= ENOUGH_ROUNDS &&
         totals.n_cached <= (has_chain(params->groups) ? n_rounds * RIG_AT_ONCE / 4 : n_rounds))
         fail_msg("%s: only %llu tokens were cached", params->groups->name,
@@ -124,8 +124,8 @@ static uint64_t run(struct rig *rig, const struct inf_request *q, struct outcome
     return rig->sched->stats.n_prompt_tokens - before;
 }
 
-/* Lets a conversation go on for three turns. Each turn computes its own tokens, the last token of
- * the previous answer, which was never computed, and at most one block that was not full. */
+/* Runs @n_turns turns of a conversation. Each turn computes its own tokens, the last token of the
+ * previous answer, which was never computed, and at most one block that was not full. */
 static void check_turns(struct rig *rig, uint32_t n_turns)
 {
     int32_t tokens[400];

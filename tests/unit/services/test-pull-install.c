@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests how files that arrived become a model (pull_install()): what a process that still writes
- * them, something else of the same name, a wrong manifest, and a damaged blob do.
+ * Tests how files that arrived become a model (pull_install()), and what happens if a process still
+ * writes a file, if something else has the name of the model, if the manifest is wrong, or if a
+ * blob is damaged.
  */
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -147,7 +147,8 @@ impl Model {
     }
 }
 
-/// Options of one generation. If all are zero, decoding is greedy and goes on until the context is full.
+/// Options of one generation. If all are zero, decoding is greedy, and no limit of tokens ends it before the context is
+/// full.
 #[derive(Clone, Copy, Default)]
 pub struct Options {
     pub max_tokens: u32,
