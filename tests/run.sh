@@ -56,13 +56,15 @@ for word; do
 done
 STEPS=${STEPS:-unit api system asan tsan fuzz}
 # SCONCE_TEST_FULL tells the tests to run all cases. $patience multiplies the time limits of meson.
-# $short leaves out tests that take minutes under sanitizers and only repeat what other tests check.
+# $short leaves out tests that take minutes under sanitizers and only repeat what other tests check;
+# $short_threads leaves out further such tests under TSan.
 patience=1
 short='--no-suite long'
+short_threads='--no-suite long --no-suite long-threads'
 if [ "$full" ]; then
     export SCONCE_TEST_FULL=1
     patience=10
-    short=
+    short= short_threads=
     FUZZ_SECONDS=${FUZZ_SECONDS:-60}
 fi
 export FUZZ_SECONDS="${FUZZ_SECONDS:-3}"
@@ -319,7 +321,7 @@ if want tsan; then
     say "tests of threads under TSan"
     await tsan
     # shellcheck disable=SC2086
-    TSAN_OPTIONS=halt_on_error=1 meson_tests tsan 10 --suite threads $short
+    TSAN_OPTIONS=halt_on_error=1 meson_tests tsan 10 --suite threads $short_threads
 fi
 
 if want fuzz; then
