@@ -159,8 +159,8 @@ static int convert_parse(int argc, char **argv, struct convert *c, struct cli_mo
     }
     if (!ok)
         return cli_usage("convert",
-                         "there may be %d options --tensor-type, --threads must be a whole number "
-                         "from 1 to %d, and --shard-size one from 1 to %d",
+                         "--tensor-type may be given %d times, --threads must be a whole number "
+                         "from 1 to %d, and --shard-size must be a whole number from 1 to %d",
                          CONVERT_MAX_PATTERNS, CONVERT_MAX_THREADS, CONVERT_MAX_SHARD);
     return CLI_OK;
 }
