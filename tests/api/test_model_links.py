@@ -157,7 +157,7 @@ def test_the_list_tells_each_reason(suite, places):
         assert reason in broken[name]
     text = subprocess.run([str(BUILD / "services/cli/sconce"), "list", "--models",
                            str(places / "models")], capture_output=True, text=True).stdout
-    assert "These cannot be used:" in text and all(why in text for why in broken.values())
+    assert "These entries cannot be used:" in text and all(why in text for why in broken.values())
 
 
 def test_the_log_tells_each_reason_once(suite):

@@ -100,7 +100,7 @@ int suggest_print(const char *task, bool json)
                          task);
     if (json)
         return suggest_json(task, memory);
-    printf("This machine has %s of memory. The best model of each task for it has a star.\n\n",
+    printf("This machine has %s of memory. A star marks the best model of each task for it.\n\n",
            cli_size(memory));
     printf("  %-9s  %-7s  %-7s  %s\n", "TASK", "MEMORY", "FETCH", "SOURCE");
     for (size_t i = 0; i < ARRAY_SIZE(suggestions); i++) {

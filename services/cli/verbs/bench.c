@@ -33,7 +33,7 @@ static const char help[] =
     "  --draft MODEL        the same with a smaller model, which drafts (kind: model)\n"
     "  --kv-table           compare number formats of the KV cache: size, precision and speed\n"
     "  --chunks N           with --kv-table: parts of the text that are predicted (default: 2)\n"
-    "  --text FILE          the text for --kv-table, or whose parts are the prompts for drafts\n"
+    "  --text FILE          the text for --kv-table; with drafts: its parts are the prompts\n"
     "  --temperature X      with drafts: as in `sconce run` (default: 0)\n"
     "  --max-draft N        drafted tokens in one step (default: 16)\n"
     "  --accept X           decode with --max-draft drafted tokens in each step, each of which\n"

@@ -158,10 +158,11 @@ static int convert_parse(int argc, char **argv, struct convert *c, struct cli_mo
             return cli_usage("convert", "wrong option");
     }
     if (!ok)
-        return cli_usage("convert",
-                         "there may be %d options --tensor-type, --threads must be a whole number "
-                         "from 1 to %d, and --shard-size one from 1 to %d",
-                         CONVERT_MAX_PATTERNS, CONVERT_MAX_THREADS, CONVERT_MAX_SHARD);
+        return cli_usage(
+            "convert",
+            "--tensor-type may be given at most %d times, --threads must be a whole "
+            "number from 1 to %d, and --shard-size must be a whole number from 1 to %d",
+            CONVERT_MAX_PATTERNS, CONVERT_MAX_THREADS, CONVERT_MAX_SHARD);
     return CLI_OK;
 }
 

@@ -94,7 +94,7 @@ static int print_json(const struct models *models)
 static void print_broken(const struct models *models)
 {
     if (models_n_broken(models) > 0)
-        puts("\nThese cannot be used:");
+        puts("\nThese entries cannot be used:");
     for (size_t i = 0; i < models_n_broken(models); i++)
         printf("  %s\n", models_broken_at(models, i)->why);
 }

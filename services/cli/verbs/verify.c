@@ -14,7 +14,7 @@
 
 static const char help[] =
     "Usage: sconce verify [--json] [MODEL]...\n"
-    "Compares the files of the models, or of all models, with their SHA-256.\n\n"
+    "Compares the files of the given models, or of all models, with their SHA-256.\n\n"
     "  --json               print a JSON array\n" CLI_MODELS_HELP;
 
 /* The result of the comparison of one file. */
