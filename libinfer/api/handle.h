@@ -127,7 +127,8 @@ void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
 /* Returns whether a KV cache in @layout of the size that @p requests, or else of @room bytes, holds
- * a sequence of n_ctx tokens. @backend: its limit of blocks counts as well; NULL: none does. */
+ * a sequence of n_ctx tokens. The limit of blocks of @backend counts, too; NULL: there is no such
+ * limit. */
 bool setup_kv_fits(const struct inf_engine_params *p, const struct kv_layout *layout,
                    struct backend *backend, uint64_t room, const struct setup *setup);
 /* serve.c: returns in *ret_setup what the parameters of an engine require. -EINVAL: a number is out

@@ -42,10 +42,10 @@ struct kv_layout {
     uint32_t n_blocks[STATE_GROUPS_MAX];
     uint32_t block_tokens; /* 64 */
     enum codec k, v;       /* head_dim must be a multiple of the head_unit of both codecs */
-    /* Keys and values that attention reads most are kept in more bits: for the FULL group also the
-     * first block and the newest KV_RECENT tokens, in Q8_0, in two groups of their own with as many
-     * layers; and WINDOW groups in Q8_0, or in Q4_0 if keys of the FULL group are Q3_0. Groups in
-     * Q8_0 are `exact`. */
+    /* Keys and values that attention reads most are kept in more bits. Two further groups, with as
+     * many layers as the FULL group, hold its first block and its newest KV_RECENT tokens in Q8_0.
+     * WINDOW groups are in Q8_0, or in Q4_0 if the keys of the FULL group are Q3_0. Groups in Q8_0
+     * are `exact`. */
     bool recent;
     uint32_t i_recent, i_first; /* the two groups; 0: none, because there is no FULL group */
 };

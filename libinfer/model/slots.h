@@ -130,7 +130,7 @@ enum slot {
     SLOT_PREDICT_EMBD_NORM, /* norms of the token's embedding, and of the hidden state before it */
     SLOT_PREDICT_HIDDEN_NORM,
     SLOT_PREDICT_JOIN,     /* [n_embd, 2 × n_embd]: makes the layer's input of both */
-    SLOT_PREDICT_OUT_NORM, /* the last norm, the embedding and the head, if the layer has own ones
+    SLOT_PREDICT_OUT_NORM, /* the last norm, the embedding and the head, if the layer has its own
                             */
     SLOT_PREDICT_EMBD,
     SLOT_PREDICT_HEAD,

@@ -14,7 +14,7 @@
 struct grid_row {
     uint16_t index[64]; /* of the points, one or two for each lot */
     uint8_t signs[32];  /* of each lot: bit i is set if weight i is negative; IQ1: 0xff if 1/8 is
-                         * subtracted, else 0 */
+                           subtracted, else 0 */
     float scale[16];    /* of each 32 or 16 weights */
 } __attribute__((aligned(64)));
 
