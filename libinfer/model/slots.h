@@ -112,7 +112,7 @@ enum slot {
     SLOT_EXPERTS_POST_NORM,
     SLOT_ROUTER_BIAS,     /* added to the scores */
     SLOT_ROUTER_FACTORS,  /* of the weights of the experts */
-    SLOT_ROUTER_CHOICE,   /* added to the scores only for the selection of experts */
+    SLOT_ROUTER_CHOICE,   /* added to the experts' weights only for their selection */
     SLOT_GATE_UP_EXPERTS, /* gate and up in one matrix */
     SLOT_GATE_UP_EXPERTS_BIAS,
     SLOT_GATE_EXPERTS,
