@@ -14,7 +14,7 @@ bool draft_model_is_used(const struct inf_engine_params *p);
 int draft_choose_graph(const struct inf_engine_params *p, struct backend *b, struct setup *setup,
                        struct inf_err *reterr);
 /* Returns the part of the bytes of keys and values that the drafter gets, so that the model and the
- * drafter hold the same number of tokens; 0: nothing of this kind drafts. */
+ * drafter hold the same number of tokens; 0: there is no drafter. */
 double draft_share(const struct inf_engine_params *p, const struct setup *setup);
 /* Adds the drafter of @p to an engine that has not started, if there is one. @base: the setup of
  * the engine's model. @room: the bytes of keys and values of the drafter, unless @p gives a size

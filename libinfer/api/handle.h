@@ -122,12 +122,13 @@ void setup_other_blocks(const struct inf_engine_params *p, uint64_t room, struct
 /* Sets in @setup the number of blocks of the FULL groups of a KV pool, on a device that holds at
  * most @max_blocks blocks of a group. @layout has the numbers of blocks of the other groups. @room
  * limits the bytes of the pool, unless @p requests another size or an n_ctx that needs more.
- * Reduces n_ctx of @setup if necessary and @p does not request an n_ctx. -EINVAL: the sizes that @p
+ * If @p does not request an n_ctx, reduces that of @setup if necessary. -EINVAL: the sizes that @p
  * requests do not fit. */
 int setup_kv_size(const struct inf_engine_params *p, const struct kv_layout *layout, uint64_t room,
                   uint64_t max_blocks, struct setup *setup, struct inf_err *reterr);
 /* Returns whether a KV cache in @layout of the size that @p requests, or else of @room bytes, holds
- * a sequence of n_ctx tokens. @backend: its limit of blocks counts as well; NULL: none does. */
+ * a sequence of n_ctx tokens. The limit of blocks of @backend counts, too; NULL: there is no such
+ * limit. */
 bool setup_kv_fits(const struct inf_engine_params *p, const struct kv_layout *layout,
                    struct backend *backend, uint64_t room, const struct setup *setup);
 /* serve.c: returns in *ret_setup what the parameters of an engine require. -EINVAL: a number is out

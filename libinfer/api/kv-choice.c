@@ -3,8 +3,9 @@
  * Chooses the number format of keys and values that "auto" means.
  *
  * A table has the measured losses and speeds of the formats. The memory of a text depends on the
- * model and on the length of the text, and so do the formats that are dominated: with "+recent", a
- * long text takes less memory than with q8_0:q4_0, and a short one more.
+ * model and on the length of the text: with "+recent", a long text takes less memory than with
+ * q8_0:q4_0, and a short text takes more. Therefore it also depends on both which formats are
+ * dominated (infer/kv.h).
  */
 #include <errno.h>
 #include <string.h>
@@ -65,8 +66,8 @@ static bool type_dominates(const struct inf_kv_type *a, const struct inf_kv_type
                       is_faster(a->decode, b->decode) || is_faster(a->prefill, b->prefill));
 }
 
-/* Finds which formats are dominated, and which ones "auto" may take. Each of these takes fewer
- * bytes than those before it, which are more precise. */
+/* Finds which formats are dominated, and which formats "auto" may take. Each format that "auto" may
+ * take needs fewer bytes than the more precise formats before it that "auto" may take. */
 static void choice_compare(struct choice *c, bool f32)
 {
     uint64_t least = UINT64_MAX;

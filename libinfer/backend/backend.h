@@ -6,9 +6,10 @@
  *
  * A backend is an open device: it holds KV stores and compiles graphs into plans. A plan is
  * compiled once, for one graph and a maximum batch, and then runs in every step. Running a plan
- * neither allocates nor logs nor compiles. A row is one token of one sequence. The result of a row
- * always has the same bits: they do not depend on the other rows of the batch, on how a prompt is
- * split into steps, or on the number of threads.
+ * neither allocates nor logs nor compiles. A row is one token of one sequence. On the CPU, the bits
+ * of the result of a row do not depend on the other rows of the batch, on how a prompt is split
+ * into steps, or on the number of threads. On a GPU, the last bits can depend on the number of rows
+ * of the step (docs/vulkan.md).
  *
  * All calls on one backend come from one thread, unless an operation says otherwise.
  */
@@ -26,6 +27,9 @@ struct backend; /* starts with `const struct backend_ops *ops` */
 struct plan;
 struct kv_store;
 
+/* Tokens that a row sees in more bits, including its own (struct kv_layout). */
+#define KV_RECENT 64u
+
 /*
  * Describes a store of the states of sequences (graph/state.h). The store holds each group in
  * blocks: a block of a FULL or WINDOW group has K and V of block_tokens tokens in all layers of the
@@ -33,19 +37,16 @@ struct kv_store;
  * numbered through all groups: first the n_blocks[0] blocks of group 0, then those of group 1, and
  * so on. The layout inside a block is private to the backend.
  */
-/* Tokens that a row sees in more bits, including its own (struct kv_layout). */
-#define KV_RECENT 64u
-
 struct kv_layout {
     uint32_t n_groups; /* at least 1 */
     struct state_group groups[STATE_GROUPS_MAX];
     uint32_t n_blocks[STATE_GROUPS_MAX];
     uint32_t block_tokens; /* 64 */
     enum codec k, v;       /* head_dim must be a multiple of the head_unit of both codecs */
-    /* Keys and values that attention reads most are kept in more bits: for the FULL group also the
-     * first block and the newest KV_RECENT tokens, in Q8_0, in two groups of their own with as many
-     * layers; and WINDOW groups in Q8_0, or in Q4_0 if keys of the FULL group are Q3_0. Groups in
-     * Q8_0 are `exact`. */
+    /* Keys and values that attention reads most are kept in more bits. Two further groups, with as
+     * many layers as the FULL group, hold its first block and its newest KV_RECENT tokens in Q8_0.
+     * WINDOW groups are in Q8_0, or in Q4_0 if the keys of the FULL group are Q3_0. Groups in Q8_0
+     * are `exact`. */
     bool recent;
     uint32_t i_recent, i_first; /* the two groups; 0: none, because there is no FULL group */
 };

@@ -319,7 +319,7 @@ static bool all_digits(const char *p, size_t len)
     return true;
 }
 
-/* Parses digits. Large numbers are clamped, because no argument has so large an index. */
+/* Parses digits. Large numbers are clamped; no argument has such an index. */
 static size_t small_number(const char *p, size_t len)
 {
     size_t n = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares the plan of a conversion to a GGUF file and the conversion to a directory. A plan
- * chooses the format and the place of each tensor. */
+/* Declares the plan of a conversion to a GGUF file. A plan chooses the format and the place of each
+ * tensor. */
 
 #include <infer/convert.h>
 

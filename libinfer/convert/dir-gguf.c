@@ -32,7 +32,8 @@ static bool has_slot(const struct model *m, enum slot slot)
     return false;
 }
 
-/* Adds the ids of the tokens that end a text; the first is that of the tokenizer's EOS. */
+/* Adds the id of BOS, and the ids of the tokens that end a text; the first of these is the
+ * tokenizer's EOS. */
 static void put_ids(json_t *config, const struct inf_tokenizer *tok)
 {
     json_t *ends = json_array();

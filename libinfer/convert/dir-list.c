@@ -197,8 +197,9 @@ const char *dir_switch_module(const struct dir *d, const char *name)
     return strcmp(d->model->arch->desc.name, "gpt-oss") == 0 ? "mlp.experts" : "mlp.switch_mlp";
 }
 
-/* Returns the format in which a file holds the biases of experts. @other is the format in which the
- * model binds them. */
+/* Returns the format in which a file holds the biases of experts: that of the router's bias. If the
+ * router has no bias of floats, returns @other, the format in which the model binds the biases of
+ * experts. */
 static enum inf_dtype bias_type(const struct dir *d, uint32_t i_layer, enum inf_dtype other)
 {
     const struct format_tensor *t;

@@ -98,7 +98,7 @@ static int plan_words(struct dir *d, struct dir_entry *e)
     return r;
 }
 
-/* Names a tensor that is copied. */
+/* Names a tensor that keeps its format. */
 static int plan_raw(struct dir *d, struct dir_entry *e)
 {
     const struct format_tensor *t = e->raw;

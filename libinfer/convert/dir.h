@@ -42,7 +42,7 @@ struct dir_type {
 };
 
 /* Finds a type by its name, in upper or lower case: "MLX" (matrices stay as they are), "GPTQ",
- * "AWQ", "MLX4" and others with 2 to 8 bits, "MLX4_G32" with groups of 32, "MLX_MXFP4",
+ * "AWQ", "MLX4" and others with 2 to 6 or 8 bits, "MLX4_G32" with groups of 32, "MLX_MXFP4",
  * "MLX_MIXED_2_6". Returns false if there is none. */
 bool dir_type_find(const char *name, struct dir_type *ret);
 /* Returns the name of type @i, without a group; NULL: there are no more. */

@@ -17,8 +17,8 @@ DEFINE_CLEANUP(struct imatrix_maker *, imatrix_maker_free);
 
 /* Returns the watch for the backend (struct backend_params). It lives as long as the maker. */
 const struct product_watch *imatrix_maker_watch(struct imatrix_maker *m);
-/* Returns 0, or the error that a call of the watch had: -ENOMEM, or -EBADMSG if a number was not
- * finite. */
+/* Returns 0, -ENOMEM if a call of the watch had this error, or -EBADMSG if a sum is not finite or
+ * too large for F32. */
 int imatrix_maker_check(const struct imatrix_maker *m);
 size_t imatrix_maker_n(const struct imatrix_maker *m);
 

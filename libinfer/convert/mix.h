@@ -63,7 +63,7 @@ struct mix_info {
 /* Returns the description of a mix. */
 const struct mix_info *mix_info(enum mix mix);
 /* Finds a mix by its name, in upper or lower case; Q3_K, Q4_K and Q5_K stand for the mixes with _M
- * at the end. Returns false if there is none. */
+ * at the end, and MXFP4 for MXFP4_MOE. Returns false if there is no such mix. */
 bool mix_find(const char *name, enum mix *ret_mix);
 
 /* A choice by the user: tensors whose names match get the format @type. */

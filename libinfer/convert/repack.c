@@ -212,7 +212,8 @@ bool repack_fits_blocks(const struct repack *r, enum inf_dtype to)
     return true;
 }
 
-/* Writes a block: the scale, the offset, the fifth bits, and the lower halves of the codes. */
+/* Writes a block: the scale, the offset if the format has one, the highest bits of codes of 5 bits,
+ * and the other bits of the codes. */
 static uint8_t *block_put(const struct block_kind *kind, const struct repack_group *x,
                           const uint8_t *q, uint8_t *out)
 {

@@ -24,7 +24,7 @@ struct repack {
 
 struct repack_group {
     float scale;
-    float offset;  /* -scale × zero, rounded to float */
+    float offset;  /* in formats that have zeros -scale × zero, rounded to float */
     unsigned zero; /* valid only if `whole` is true */
     bool whole;    /* the offset is exactly -scale × zero, with 0 ≤ zero < 2^bits */
 };

@@ -39,7 +39,7 @@ struct source_tensor {
     uint32_t type;     /* its present format (format/gguf/ggml-type.h), or the nearest one */
     bool quantized;    /* its present format is smaller than 16 bits */
     const void *bytes; /* the data, if they can be copied as they are; else NULL */
-    uint64_t size;     /* bytes at `bytes` */
+    uint64_t size;     /* bytes of the data */
     struct weight w;   /* the numbers, if they can be decoded; else data is NULL */
     struct source_order order;
 };

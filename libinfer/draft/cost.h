@@ -16,9 +16,9 @@
  *     time(n, e) + Σ over positions of model_time(number of drafts that reach the position).
  *
  * If the model has a state that cannot go back (`replays`), the step after a rejected draft
- * computes the accepted tokens again, and verifies no draft. A choice is then valued together with
- * this step, which comes with the mean chance of a rejection. The functions are pure: they depend
- * only on their arguments.
+ * computes the accepted tokens again, and verifies no draft. The tokens and the time of this step,
+ * times the mean chance of a rejection, are then added to those of a choice. The functions are
+ * pure: they depend only on their arguments.
  */
 
 #include <stdbool.h>

@@ -4,10 +4,10 @@
 /*
  * Declares the embedder, its thread and its two queues.
  *
- * Requests of few tokens wait in the first queue, and all others in the second queue; both queues
- * are in order of arrival. Each queue has a lane. The thread computes whole batches of the first
- * queue and, between them, parts of the second queue's batch. So a small request waits for at most
- * one part, and a large request always makes progress.
+ * Requests of few tokens that are not marked as bulk wait in the first queue, and all others in the
+ * second queue; both queues are in order of arrival. Each queue has a lane. The thread computes
+ * whole batches of the first queue and, between them, parts of the second queue's batch. So a small
+ * request waits for at most one part, and a large request always makes progress.
  */
 
 #include "backend/reformat.h"

@@ -107,7 +107,7 @@ struct hparams_gemma {
     uint32_t per_layer; /* width of per-layer embeddings; 0: there are none */
     bool k_is_v;        /* in full layers, the matrix of the keys also computes the values */
     bool double_shared; /* layers that share keys and values have feed-forward parts of twice the
-                         * width */
+                           width */
     uint32_t n_vocab;   /* rows of the table of per-layer embeddings; 0: the vocabulary size */
     uint32_t laurel_rank;
     float cutoff;       /* the largest cutoff of a layer; below 0 if the file has no list of them */

@@ -4,8 +4,9 @@
  * the current place of the text has a local frame. This frame collects the items with which the
  * text continues after each call of the rule. The frame is complete when all edges have been
  * followed. Then it is stored, and its stored number replaces its local number in the items. Local
- * frames that contain each other are stored as one group. The key of a group consists of the items
- * of its frames; in these items the number of a rule stands for the rule's frame.
+ * frames that contain each other are stored as one group, together with the frames that contain
+ * them. The key of a group consists of the items of its frames; in these items the number of a rule
+ * stands for the rule's frame.
  */
 #include <errno.h>
 #include <string.h>

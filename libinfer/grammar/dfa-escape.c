@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns deterministic automata into states and edges that read the texts inside of a JSON string
+ * Turns deterministic automata into states and edges that read the texts inside of a JSON string.
  *
  * Each character may be written as itself, if JSON permits that, or as an escape. An escape \uXXXX
  * is read digit by digit, and the automaton is followed as soon as the digits so far determine

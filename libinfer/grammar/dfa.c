@@ -141,8 +141,8 @@ static int64_t dfa_split(const struct dfa *dfa, const uint32_t *part, uint32_t *
     return n;
 }
 
-/* Finds which states accept the same texts: state i is in part part[i]. Returns the number of
- * parts, or a negative errno value. */
+/* Finds which states accept the same texts: state i is in part part[i]. Gives up after MAX_STEPS
+ * steps, and then each state is a part. Returns the number of parts, or a negative errno value. */
 static int64_t dfa_partition(const struct dfa *dfa, struct work *work, uint32_t *part)
 {
     _cleanup_free_ uint32_t *other = NEW(uint32_t, dfa->n);
@@ -177,7 +177,8 @@ static int64_t dfa_partition(const struct dfa *dfa, struct work *work, uint32_t 
     }
 }
 
-/* Makes the smallest automaton that accepts the same texts, and frees @dfa. */
+/* Makes an automaton that accepts the same texts, the smallest one unless dfa_partition() gives up.
+ * Frees @dfa. */
 static int dfa_shrink(struct dfa *dfa, struct work *work, struct dfa **ret_dfa)
 {
     _cleanup_(dfa_freep) struct dfa *old = dfa, *new = NULL;

@@ -14,8 +14,7 @@
 #define DFA_MAX_STATES 20000
 #define DFA_DEAD       UINT32_MAX
 
-/* State 0 is the start. All states can reach a final state, except for state 0 of an automaton that
- * accepts nothing. */
+/* State 0 is the start. Each state to which an edge leads can reach a final state. */
 struct dfa {
     uint32_t n, n_classes;
     uint8_t class_of[256];

@@ -13,7 +13,7 @@
 #include "grammar/grammar.h"
 
 #define TEXT_BYTES   512u /* bytes at the end of the text that are searched for white space */
-#define RUN_BYTES    128u /* bytes that can be found at once, or more after a short text */
+#define RUN_BYTES    128u /* bytes that can be found at once; after a short text it can be more */
 #define ENCODE_BYTES 48u  /* bytes at the end of the text that are encoded with the found bytes */
 
 /* Values of struct config.next. */

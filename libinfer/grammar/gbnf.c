@@ -196,7 +196,8 @@ static int gbnf_class(struct gbnf *g, grammar_node *ret_node)
     return r;
 }
 
-/* Reads a token: its text in angle brackets, or its id in angle and square brackets. */
+/* Reads a token: its text, which begins and ends with angle brackets, or its id in angle and square
+ * brackets. */
 static int gbnf_token(struct gbnf *g, grammar_node *ret_node)
 {
     const size_t start = g->at;

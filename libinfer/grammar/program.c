@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiles the nodes of a grammar to a program (program.h): makes the states of all rules, and
- * removes the states and edges from which no text can be completed. */
+ * removes the edges from which no text can be completed. */
 #include <errno.h>
 #include <string.h>
 

@@ -4,7 +4,8 @@
 /*
  * A grammar as states and edges, from which the automaton is made while it is used
  *
- * A text can be completed from each state, because all other states and edges are removed.
+ * A text can be completed from each state to which an edge leads, because all other edges are
+ * removed.
  */
 
 #include <infer/tokenizer.h>

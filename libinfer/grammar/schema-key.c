@@ -36,7 +36,7 @@ static int key_compare(const void *a, const void *b)
 }
 
 /* Returns the node of the escapes of those ASCII characters that need one. With @wide, the escapes
- * of all other characters are included. */
+ * of all characters beyond ASCII are included. */
 static grammar_node key_escapes(struct schema *s, bool wide)
 {
     static const struct grammar_range low[] = {{'0', '1'}},

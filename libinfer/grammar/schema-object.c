@@ -16,7 +16,7 @@ enum {
     MAX_PATTERNS = 6, /* patterns of patternProperties at one place; all their subsets are tried */
     MAX_CELLS = 1 << 14,
     RULE_EVERY = 64, /* a new rule begins after this many properties, so that nodes are not nested
-                      * deeply */
+                        deeply */
 };
 
 struct property {

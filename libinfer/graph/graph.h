@@ -71,7 +71,7 @@ struct graph_node {
     struct weight w;    /* EMBED, the norms, MATMUL, CONV; DELTA: A [n_v_heads]; ROUTE: factors of
                            the experts' weights; SCALE, BLEND: factors */
     struct weight bias; /* LAYER_NORM, MATMUL, CONV; DELTA: dt [n_v_heads]; ROUTE: is added to
-                           the scores only for the selection of experts */
+                           the experts' weights only for their selection */
     float f;            /* norms: eps; EMBED, SCALE: factor; CAP: c; LEVEL: the smallest mean of
                            squares; PEAKS: number of standard deviations */
     uint32_t group;     /* RMS_NORM, ROPE: columns of a group (head_dim, or width) */
@@ -171,8 +171,9 @@ graph_ref graph_scale(struct graph *g, graph_ref x, float factor);
 /* Multiplies each column by its element of @w, a vector. */
 graph_ref graph_scale_columns(struct graph *g, graph_ref x, const struct weight *w);
 /* Adds up streams (struct blend_params). The factors of a row are its row of @factors, [rows, n_out
- * × n_in], plus @w, a vector [n_out × n_in] that all rows share. @w may be NULL. @base and @factors
- * may be GRAPH_NONE; if @base is GRAPH_NONE, @factors must be GRAPH_NONE too. */
+ * × n_in], plus @w, a vector [n_out × n_in] that all rows share. @base and @factors may be
+ * GRAPH_NONE; if @base is GRAPH_NONE, @factors must be GRAPH_NONE too. If there are @factors, @w
+ * may be NULL. */
 graph_ref graph_blend(struct graph *g, graph_ref x, graph_ref base, graph_ref factors,
                       const struct weight *w, const struct blend_params *blend);
 /* Computes x × sqrt(mean(like²)) / sqrt(max(mean(x²), least)) for each row. */
@@ -192,8 +193,8 @@ graph_ref graph_export(struct graph *g, graph_ref x);
 graph_ref graph_pool(struct graph *g, graph_ref x);
 /* Makes @x, the logits, the output of the graph. This must be the last node. */
 void graph_output(struct graph *g, graph_ref x);
-/* Appends any node, for code that rewrites graphs. Fills in `width` and `rows_kept`, except that an
- * input node already has its width. */
+/* Appends any node, for code that rewrites graphs. Fills in `width`, `rows_kept` and `slots`,
+ * except that an input node already has its width. */
 graph_ref graph_append(struct graph *g, struct graph_node node);
 
 /* Returns 0 if the graph is valid, else -EINVAL or -ENOMEM with the first error in *reterr. */

@@ -103,8 +103,9 @@ enum route_score {
     ROUTE_SIGMOID,
 };
 
-/* The n_used experts with the largest scores are selected. If scores are equal, the expert with the
- * lower number comes first. The slots of a row are ordered by expert number. */
+/* The n_used experts with the largest scores are selected or, if there is a bias, those with the
+ * largest sums of weight and bias. If these numbers are equal, the expert with the lower number
+ * comes first. The slots of a row are ordered by expert number. */
 struct route_params {
     enum route_score score;
     uint32_t n_used;

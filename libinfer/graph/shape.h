@@ -5,8 +5,8 @@
 
 #include "graph/graph.h"
 
-/* Checks @node, which will follow @nodes[0 … n - 1]. Fills in its width and rows_kept, and its
- * group if that is 0. Returns 0, or -EINVAL with the reason in *reterr. */
+/* Checks @node, which will follow @nodes[0 … n - 1]. Fills in its width, rows_kept and slots, and
+ * its group if that is 0. Returns 0, or -EINVAL with the reason in *reterr. */
 int shape_check(const struct graph_node *nodes, size_t n, struct graph_node *node,
                 struct inf_err *reterr);
 /* Returns the name of an operation, such as "matmul": a string constant. */

@@ -53,8 +53,8 @@ uint32_t kv_pool_n_known(const struct kv_pool *pool, const struct kv_name *names
     return n;
 }
 
-/* Checks the WINDOW blocks that the row after the first @n_tokens tokens sees. Returns 0 if the
- * pool has all of them, else the number of blocks before the last one that is missing. */
+/* Sets *ret_missing to whether the pool lacks one of the WINDOW blocks that the row after the first
+ * @n_tokens tokens sees. If so, returns the number of blocks before the last one that it lacks. */
 static uint32_t missing_window(const struct kv_pool *pool, const struct kv_name *names,
                                uint32_t n_tokens, bool *ret_missing)
 {
@@ -91,8 +91,8 @@ static uint32_t usable_windows(const struct kv_pool *pool, const struct kv_name 
     return n_tokens;
 }
 
-/* Returns whether the pool has the snapshots after block @name, and the WINDOW blocks of the row
- * after the first @n_tokens tokens. */
+/* Returns whether the pool has the snapshots after the first @n_tokens tokens, and the WINDOW
+ * blocks that the next row sees. */
 static bool is_mark(const struct kv_pool *pool, const struct kv_name *names, uint32_t n_tokens)
 {
     const struct kv_name *name = &names[n_tokens / pool->layout.block_tokens - 1];

@@ -15,8 +15,8 @@
  * A table holds:
  * - of a FULL group, the blocks of all tokens;
  * - of a WINDOW group, the blocks of those tokens that a later row can see. The table gives back
- * the blocks before them while the sequence runs, and takes the blocks of a step just before the
- * step;
+ *   the blocks before them while the sequence runs, and takes the blocks of a step just before the
+ *   step;
  * - of a RECURRENT group, one block, the state after the last computed token. It never has a name
  *   and is never shared. A copy of it that has a name is called a snapshot; it always belongs to a
  *   border between two blocks of tokens.

@@ -5,10 +5,11 @@
  * Finds spans of speech in a signal, from a probability for every VAD_CHUNK samples.
  *
  * The rules are those of Silero's get_speech_timestamps(). A span begins where the probability
- * reaches the threshold, and ends where the probability falls below a lower threshold and stays
- * there for a while. Spans that are too short are dropped. A span that grows too long is cut in the
- * longest of its pauses, or at its current end if it has no pause. Finally spans are widened, but
- * never so far that they overlap. A span is returned as soon as later chunks cannot change it.
+ * reaches the threshold, and ends where the probability falls below a lower threshold and does
+ * not reach the threshold again for a while. Spans that are too short are dropped. A span that
+ * grows too long is cut in the longest of its pauses, or at its current end if it has no pause.
+ * Finally spans are widened, but never so far that they overlap. A span is returned as soon as
+ * later chunks cannot change it.
  */
 
 #include <stdbool.h>

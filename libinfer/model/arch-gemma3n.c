@@ -143,7 +143,7 @@ static double gemma3n_erf_inverse(double x)
 }
 
 /* Returns the quantile @share of the standard normal distribution: the number below which this
- * share of it lies. Rounds like transformers, which computes in F32. */
+ * share of the distribution lies. Rounds as transformers does, which computes in F32. */
 static float gemma3n_cutoff(float share)
 {
     return (float)gemma3n_erf_inverse((double)(2 * share - 1)) * SQRT_2_F32;

@@ -152,8 +152,8 @@ static const struct arch_slot slots_35[] = {
 /* Tensors "mtp." are used if config.json says how many layers predict further tokens. */
 static const char *const unused[] = {"mtp.", "visual.", NULL};
 
-/* Describes the first layer that predicts further tokens. Like the last of the other layers, it has
- * experts if they have. */
+/* Describes the first layer that predicts further tokens. This layer has experts if the last of the
+ * other layers has experts. */
 static void hybrid_set_predictor(struct hparams *hp)
 {
     const uint32_t i_row = hparams_predict_row(hp);

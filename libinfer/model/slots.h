@@ -112,7 +112,7 @@ enum slot {
     SLOT_EXPERTS_POST_NORM,
     SLOT_ROUTER_BIAS,     /* added to the scores */
     SLOT_ROUTER_FACTORS,  /* of the weights of the experts */
-    SLOT_ROUTER_CHOICE,   /* added to the scores only for the selection of experts */
+    SLOT_ROUTER_CHOICE,   /* added to the experts' weights only for their selection */
     SLOT_GATE_UP_EXPERTS, /* gate and up in one matrix */
     SLOT_GATE_UP_EXPERTS_BIAS,
     SLOT_GATE_EXPERTS,
@@ -130,7 +130,7 @@ enum slot {
     SLOT_PREDICT_EMBD_NORM, /* norms of the token's embedding, and of the hidden state before it */
     SLOT_PREDICT_HIDDEN_NORM,
     SLOT_PREDICT_JOIN,     /* [n_embd, 2 × n_embd]: makes the layer's input of both */
-    SLOT_PREDICT_OUT_NORM, /* the last norm, the embedding and the head, if the layer has own ones
+    SLOT_PREDICT_OUT_NORM, /* the last norm, the embedding and the head, if the layer has its own
                             */
     SLOT_PREDICT_EMBD,
     SLOT_PREDICT_HEAD,

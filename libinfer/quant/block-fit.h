@@ -68,8 +68,8 @@ static inline int fit_round(float x, int lo, int hi)
 /* Copies @n elements; those that are not finite become 0. */
 void fit_load(const float *src, float *ret_x, unsigned n);
 
-/* Computes how much the error of each element counts, as fit.h describes it. @importance may be
- * NULL. */
+/* Computes how much the error of each element counts, as fit.h describes it, except that with
+ * importance the mean of x² counts twice. @importance may be NULL. */
 void fit_weights(const float *x, const float *importance, unsigned n, float *ret_w);
 
 /* Returns binary16 of @x; numbers that are too large become the largest finite number. */

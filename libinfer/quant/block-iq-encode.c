@@ -40,18 +40,18 @@ struct iq_format {
 
 /* Holds a block while it is encoded. */
 struct iq_block {
-    float x[SUPER_ELEMS]; /* divided by @most; magnitudes, except in IQ1 */
+    float x[SUPER_ELEMS]; /* divided by `most`; magnitudes, except in IQ1 */
     float w[SUPER_ELEMS]; /* how much errors count */
     uint8_t signs[32];    /* of each 8 weights */
     float most;           /* the largest magnitude; 0: the block is zero */
-    float d;              /* divided by @most */
+    float d;              /* divided by `most` */
     uint16_t d_bits;      /* d as binary16 */
     uint8_t s[MAX_PARTS];
     float shift[MAX_PARTS];
     struct search_fit fit[MAX_PARTS];
 };
 
-/* Reads a block. If the importance of all elements is 0, all elements count alike. */
+/* Reads a block. If the importance of all elements is 0, it is ignored. */
 static void iq_load(struct iq_block *b, const float *src, const float *importance)
 {
     float mean = 0, all = 0;

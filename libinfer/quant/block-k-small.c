@@ -175,8 +175,8 @@ static bool k_refit(const struct k_fit *f, float *ret_d, float *ret_m)
     return true;
 }
 
-/* Chooses scales and codes for the scales @d and @m of the super-block, from the scales that were
- * fitted to the groups, then fits @d and @m again. */
+/* Chooses scales and codes for the scales f->d and f->m of the super-block, from the scales @d and
+ * @m that were fitted to the groups. Then fits f->d and f->m to the codes, and chooses again. */
 static void k_choose(struct k_fit *f, const float *d, const float *m, int lo, int hi, int most_mn)
 {
     float new_d, new_m;

@@ -8,7 +8,7 @@
 
 /* Tries scales that map the number of the largest magnitude to about the end of the range. For
  * each rounding, the best scale is d = Σwxq / Σwq², and its error is Σwx² - (Σwxq)² / Σwq². With 5
- * bits, half of the steps find scales that are as good. */
+ * or 6 bits, half as many steps find scales that are as good. */
 static lanes fit_scale(const struct fit_batch *b, int lo, int hi)
 {
     const int stride = hi > 8 ? 2 : 1;

@@ -17,7 +17,7 @@
 /* The arrays that a format can have beside its codes. */
 enum weight_plane {
     WEIGHT_SCALES,
-    WEIGHT_ZEROS, /* what is subtracted from, or added to, the codes of a group */
+    WEIGHT_ZEROS, /* what is added to the products of codes and scales of a group */
     WEIGHT_ORDER, /* the group of each column */
     WEIGHT_PLANES,
 };

@@ -15,9 +15,10 @@
  *   1. Let n be the number of candidates. If the mass of the tokens that end the text, times 3n, is
  *      more than the mass of the others, only the tokens that end the text remain.
  *   2. Otherwise, if one token is the beginning of another, the likelier one gets the mass of both.
- *   3. Tokens with less than 0.2 of the mass are left out, then those with less than 1/(m + 1) of
- *      the mass that remains, if m tokens of text remain. If none remains, the text ends.
- * Moves those that remain to the front, and returns their number. @logits is the row.
+ *   3. Tokens that do not end the text are left out if they have less than 0.2 of the mass. If m of
+ *      them remain, those with less than 1/(m + 1) of the mass that remains are left out as well.
+ * If none of them remains, the text ends. Moves the tokens that remain to the front, and returns
+ * their number. @logits is the row.
  */
 uint32_t infill_cut(const struct sample_vocab *vocab, const float *logits, struct cand *c,
                     uint32_t n, double total);

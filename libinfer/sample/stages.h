@@ -12,7 +12,8 @@
 /* The order in which candidates are drawn. */
 enum stages_order {
     ORDER_TOKEN, /* by token id; the list is in this order */
-    /* The list is in any order in these cases, because sorting a long list takes too long. */
+    /* With the next two orders the list itself is in any order, because sorting a long list takes
+     * too long. */
     ORDER_LOGIT,   /* by decreasing logit */
     ORDER_TYPICAL, /* the most typical token comes first (cands_key_typical()) */
 };

@@ -102,7 +102,8 @@ int drafter_take_hidden(struct drafter *d, struct seq *seq, uint32_t pos, uint32
 
 /* Makes the state follow the text: drops drafted tokens that the text does not have, and shares the
  * blocks of known beginnings. Returns the number of tokens, at least 1, that must be computed for
- * the next draft; UINT32_MAX: the text is too long for the draft model, or has no state. */
+ * the next draft; UINT32_MAX: nothing can be drafted, for example since the text is too long for
+ * the draft model. */
 uint32_t drafter_follow(struct drafter *d, struct seq *seq);
 /* Computes tokens of sequences that are behind, @max_rows in all, in one step; the last token of a
  * text is left to drafter_draft(). @seqs [n]. Returns 0 or the error of the device. */

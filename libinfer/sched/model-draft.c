@@ -16,16 +16,16 @@
 #include "core/clock.h"
 #include "sched/sched.h"
 
-#define READY_ROWS   32u   /* a draft may first compute so many tokens of the text */
+#define READY_ROWS   32u   /* tokens of the text that a draft may compute first */
 #define CATCH_USEC   50000 /* shortest limit of the time of catching up in one step */
 #define CATCH_ROWS   64u   /* rows of the first such step, before its time is known */
 #define CATCH_MIN    16u   /* fewest rows of such a step */
-#define CATCH_TOKENS 512u  /* a text is expected to go on for at most so many tokens */
+#define CATCH_TOKENS 512u  /* limit of the further tokens that a text is expected to get */
 #define PROBE_SHARE  0.01
 #define PROBE_TOKENS 2u
 #define PROBE_CREDIT 1e6 /* limit of the time that is saved for probes, in microseconds */
 
-/* Returns the rows that the draft model would have to compute before a draft, at most. */
+/* Returns the largest number of rows that the draft model may have to compute before a draft. */
 static uint32_t seq_lag(const struct seq *seq)
 {
     return seq->n_tokens - seq->draft.model.n_kv;
@@ -197,7 +197,8 @@ static struct seq *next_probe(struct speculation *x, const struct step *step)
     return NULL;
 }
 
-/* Drafts a few tokens to compare them with those that come, if the time for this was earned. */
+/* Drafts a few tokens to compare them with those that come, if enough time was saved for this
+ * (credit_usec). */
 static void probe(struct sched *s)
 {
     struct speculation *x = s->speculation;

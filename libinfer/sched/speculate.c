@@ -2,19 +2,20 @@
 /*
  * Drafts tokens for the sequences of a step, and takes the result of their verification.
  *
- * In each step, this file makes a draft for each sequence. The rates of acceptance (draft/rates.h)
- * tell how likely the tokens of a draft are to be right. With these rates and the measured times of
- * steps, draft/cost.h chooses how many drafted tokens the step verifies. A draft that gets no rows
- * is compared with the tokens that the following steps choose, so it updates the rates at no cost.
- * Only steps without prompts verify drafts.
+ * In each step without prompts, this file makes a draft for each sequence. The rates of acceptance
+ * (draft/rates.h) tell how likely the tokens of a draft are to be right. With these rates and the
+ * measured times of steps, draft/cost.h chooses how many drafted tokens the step verifies. A draft
+ * that gets no rows is compared with the tokens that the following steps choose, so it updates the
+ * rates at no cost.
  *
  * The mask of a drafted token's row depends on this token, so a sequence with a grammar has a
  * matcher for each such row. A draft ends before a token that the grammar refuses or that ends the
  * text, and before a position at which the engine itself writes the token (channel.h). If the next
  * tokens are written by the engine, they are the draft, and are always accepted. Where a grammar
  * leaves no choice, the tokens of the only text that it permits are added to the draft
- * (grammar/matcher.h). All this is done before the number of tokens is chosen, so that no choice
- * counts on tokens that cannot come.
+ * (grammar/matcher.h). If a draft is looked up in texts, all this is done before the number of
+ * tokens is chosen, so that the choice does not count on tokens that cannot come. A draft model
+ * makes its tokens only after this choice.
  */
 #include "sched/speculate.h"
 

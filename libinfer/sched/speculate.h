@@ -105,5 +105,5 @@ void sched_make_offer(const struct sched *s, const struct seq *seq, const uint8_
  * up. These promise @gain times the tokens per second of plain steps. Changes the drafts of the
  * step and n_taken. */
 void sched_draft_by_model(struct sched *s, uint32_t max_extra, double gain);
-/* Counts the time of a step towards that of drafts that are only compared. */
+/* Adds a share of the time of a step to the time that drafts that are only compared may take. */
 void sched_earn_probes(struct sched *s);

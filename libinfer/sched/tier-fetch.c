@@ -110,7 +110,8 @@ void sched_ask(struct sched *s, struct seq *seq)
     const struct kv_name *names;
     uint32_t n;
 
-    /* Only the first choice (answer) of a request asks; the other choices share its blocks. */
+    /* Only the first choice (answer) of a request asks before it starts; the other choices at first
+     * share its blocks. */
     if (!s->tier || seq->fetch || (seq->choice > 0 && !seq->started))
         return;
     n = n_useful(s, seq, &names);

@@ -2,9 +2,9 @@
 /*
  * Stores blocks in the tier (tier 2 of the KV cache, tier.h).
  *
- * Copies of blocks are sent to the tier in memfds, which are sealed against writing before. The
- * tier's thread creates each memfd in advance, with all pages allocated unless blocks are large, so
- * that the engine thread only has to copy bytes into it.
+ * Copies of blocks are sent to the tier in memfds, which are sealed against writing before they are
+ * sent. The tier's thread creates each memfd in advance, with all pages allocated unless blocks are
+ * large, so that the engine thread only has to copy bytes into it.
  */
 #include <errno.h>
 #include <fcntl.h>

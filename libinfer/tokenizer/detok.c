@@ -232,7 +232,7 @@ int inf_detok_flush(struct inf_detok *d, const char **ret_text, size_t *ret_len)
 }
 
 /* Decodes one piece after another string, so that no rule for the first piece applies. The result
- * is in @out, after one byte. Returns false if the piece has no bytes or memory is short. */
+ * is in @out, after one byte. Returns false if there is no such piece or memory is short. */
 static bool decode_alone(const struct inf_tokenizer *tok, int32_t id, struct strings *s,
                          struct strings *scratch, struct str *out)
 {

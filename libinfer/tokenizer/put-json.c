@@ -143,7 +143,7 @@ static int put_lines(const struct inf_tokenizer *tok, json_t *to)
     return 0;
 }
 
-/* Lists the pieces. Tokens that only fill the vocabulary are left out. */
+/* Lists the pieces. Unused tokens of byte-level BPE only fill the vocabulary, and are left out. */
 static int put_vocab(const struct inf_tokenizer *tok, json_t *to)
 {
     for (int32_t i = 0; i < (int32_t)tok->vocab.n; i++) {

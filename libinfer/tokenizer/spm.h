@@ -4,8 +4,8 @@
 /*
  * Encodes text with the two models of SentencePiece: BPE by scores, and unigram.
  *
- * Both models take normalized text. User-defined pieces are found first and are not split. In BPE,
- * unused pieces take part in merges and are split again at the end.
+ * Both models take normalized text. In BPE, user-defined pieces are found first and are not split,
+ * and unused pieces take part in merges and are split again at the end.
  */
 
 #include "core/map.h"
@@ -15,9 +15,9 @@
 
 struct spm {
     const struct vocab *vocab;
-    struct map pieces; /* possible results of merges: normal, user-defined and unused pieces */
+    struct map pieces; /* BPE: possible results of merges: normal, user-defined and unused pieces */
     struct trie user;  /* user-defined pieces */
-    struct trie all;   /* unigram: the texts of `pieces` */
+    struct trie all;   /* unigram: the pieces of the same kinds */
     uint32_t max_len;
     int32_t bytes[256];
     bool byte_fallback; /* unknown characters become bytes */

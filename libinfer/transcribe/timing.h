@@ -35,8 +35,8 @@ struct timing {
     struct words_lengths lengths;
 };
 
-/* Makes words of @n text tokens. If there is no sound, there are no words. -ENOMEM, or an error of
- * the backend's run(). Free *ret_timing with timing_done(). */
+/* Makes words of @n text tokens. If there is no sound or no head, there are no words. -ENOMEM, or
+ * an error of the backend's run(). Free *ret_timing with timing_done(). */
 int timing_make(const struct timing_params *p, const int32_t *said, uint32_t n,
                 struct timing *ret_timing);
 void timing_done(struct timing *t);

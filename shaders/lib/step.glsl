@@ -2,8 +2,8 @@
 #ifndef STEP_GLSL
 #define STEP_GLSL
 
-// Reads the step: the data of a batch, which changes between two runs of a recorded plan. A plan is a graph
-// that was compiled for a device; to record it is to write its commands once, for all later runs.
+// Reads the step: the data of a batch, which changes between two runs of a recorded plan. A plan is
+// a graph that was compiled for a device. Its commands are recorded once, for all runs.
 //
 // The step is in slot 9. It begins with counts and with the offsets of its parts, in uints. The host writes
 // the slot before each run, since the number of rows is not known when the plan is recorded.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares the KV functions of backend_ops, which keep K and V on the device. */
+/* Declares the KV functions of backend_ops, which keep the state of sequences (graph/state.h) on
+ * the device. */
 
 #include "backend/vulkan/program.h"
 

@@ -4,11 +4,11 @@
 /*
  * Represents a graph as lists of dispatches.
  *
- * compile.c walks through the graph and decides what is computed together. dispatch.c and
- * dispatch-heads.c write the dispatches, once for each class of steps. These files need no open
- * device, because bindings refer to weights by address and to values by node. plan-create.c
- * allocates memory, descriptors and pipelines on a device, and records the commands. Everything
- * that plan-create.c makes can be discarded and made again. run.c replays the commands.
+ * compile.c walks through the graph and decides what is computed together. The files dispatch*.c
+ * write the dispatches, once for each class of steps. These files need no open device, because
+ * bindings refer to weights by address and to values by node. plan-create.c allocates memory,
+ * descriptors and pipelines on a device, and records the commands. Everything that plan-create.c
+ * makes can be discarded and made again. run.c replays the commands.
  */
 
 #include "backend/backend.h"

@@ -27,7 +27,7 @@ struct vkb_weights {
 /* Adds a weight. This function must be called before vkb_weights_join(). Returns 0 or -ENOMEM. */
 int vkb_weights_add(struct vkb_weights *w, const void *host, uint64_t size);
 /* Joins the added weights into regions of at most @max_size bytes. A region is larger only if a
- * single weight is larger. */
+ * single weight, or weights that overlap, are larger. */
 void vkb_weights_join(struct vkb_weights *w, uint64_t max_size);
 void vkb_weights_done(struct vkb_weights *w);
 

@@ -65,8 +65,8 @@ size_t gguf_n_values(const struct gguf *g);
 const struct gguf_value *gguf_value_at(const struct gguf *g, size_t i);
 const struct gguf_value *gguf_find(const struct gguf *g, const char *key);
 
-/* These functions return true and set *ret if the key exists and has a matching type: for u64 any
- * integer type, for f64 any number. Text is not converted to a number. */
+/* These functions return true and set *ret if the key exists and has a matching value: for u64 any
+ * integer that is not negative, for f64 any number. Text is not converted to a number. */
 bool gguf_u64(const struct gguf *g, const char *key, uint64_t *ret);
 bool gguf_f64(const struct gguf *g, const char *key, double *ret);
 bool gguf_bool(const struct gguf *g, const char *key, bool *ret);

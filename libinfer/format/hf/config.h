@@ -28,5 +28,5 @@ int hf_get_quantized(const struct hf_reader *r, const struct arch_desc *desc,
                      const struct arch_class *class, struct hparams *hp);
 /* quantized-mlx.c: checks the value of "quantization", an object that MLX wrote. */
 int hf_check_mlx(const struct hf_reader *r, json_t *quantization);
-/* Sets only arch (model_type) and name, each only if the file has it. */
+/* Sets only arch (model_type) and name, each to "" if the file does not have it. */
 void hf_config_names(const json_t *config, struct hparams *hp);

@@ -54,7 +54,7 @@ static const void *field_of(const struct arch_field *f, const struct hparams *hp
     return (const char *)hp + f->offset;
 }
 
-/* Writes the factor of attention as the number x of which it is 1 / √x. */
+/* Writes the number x for which 1 / √x is the factor of attention. */
 static void put_scale(const struct put *p, const char *key)
 {
     const double scale = (double)p->hp->attn_scale;
@@ -65,7 +65,7 @@ static void put_scale(const struct put *p, const char *key)
         put_number(p, key, (float)(1 / (scale * scale)));
 }
 
-/* Writes which layers have experts: the last of each @step layers, except those in a list. */
+/* Writes which layers have experts: of each `step` layers the last one, except those in a list. */
 static void put_step(const struct put *p, const char *key)
 {
     const uint32_t step = MAX(p->hp->experts.step, 1u);

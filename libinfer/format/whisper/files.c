@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads Whisper's files as a model. Tensors keep the names that they have in the file. */
+/* Reads Whisper's files as a model. Tensors keep the names that they have in the file, except
+ * that tensors of mlx-whisper get OpenAI's names. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

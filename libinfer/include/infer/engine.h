@@ -53,13 +53,14 @@ struct inf_engine_params {
     uint32_t max_seqs;         /* limit of sequences that run at the same time; 0: 16 */
     uint32_t max_queue;        /* limit of waiting requests; 0: 256 */
     uint32_t max_batch_tokens; /* limit of tokens that one step computes; 0: 512 */
-    const char *kv_type;       /* number format of the KV cache: "f32", "f16", "bf16", "fp8", or,
-                                  if the head size is a multiple of 32, "q8_0" and "q4_0", or,
-                                  if it is a multiple of 128, "q3_0"; "q8_0:q4_0" gives one format
-                                  for keys and one for values; "+recent" may follow q4_0 and q3_0;
-                                  NULL or "auto": the most precise format with which a text of n_ctx
-                                  tokens fits into the KV cache, as infer/kv.h describes; usually
-                                  "f16", or "f32" for models in F32 */
+    const char *kv_type;       /* number format of the KV cache: "f32", "f16", "bf16" or "fp8";
+                                  "q8_0" or "q4_0" if the head size is a multiple of 32; "q3_0" if
+                                  it is a multiple of 128. "q8_0:q4_0" gives one format for keys and
+                                  one for values. "+recent" after q4_0 or q3_0 keeps the keys and
+                                  values that attention reads most in more bits. NULL or "auto": the
+                                  most precise format with which a text of n_ctx tokens fits into
+                                  the KV cache, as infer/kv.h describes; usually "f16", or "f32" for
+                                  models in F32 */
     uint64_t kv_bytes; /* size of the KV cache in bytes; 0: enough for 4 sequences of n_ctx tokens,
                           up to a limit. The limit is a quarter of the machine's memory. On a GPU
                           with its own memory, the limit is a quarter of that memory, or all memory
@@ -68,10 +69,11 @@ struct inf_engine_params {
                           than the device can hold */
     bool no_prefix_cache; /* do not keep the KV blocks of requests for later requests */
     /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h). On
-     * the CPU the text stays the same. "ngram": as they followed the same tokens in the prompt and
-     * the text; "suffix": also in recent answers of the same tenant and salt; "model": as
-     * draft_model chooses; "mtp": as the model's own layer chooses; "auto": whichever of them gains
-     * more; "none"; NULL: "model" with a draft_model, else "none" */
+     * the CPU the text stays the same. "ngram": the tokens that followed the same tokens earlier in
+     * the prompt or the text; "suffix": also those that followed them in recent answers of the same
+     * tenant and salt; "model": the tokens that draft_model chooses; "mtp": the tokens that the
+     * model's own layer for further tokens chooses; "auto": whichever of these gains more; "none":
+     * no guesses; NULL: "model" with a draft_model, else "none" */
     const char *draft_kind;
     uint32_t max_draft; /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     /* A smaller model with the same vocabulary, of which the engine takes its own reference; its

@@ -50,12 +50,12 @@ struct inf_sampling {
     float min_p;              /* 0: off */
     float typical_p;          /* 0 or 1: off */
     uint32_t top_k;           /* 0: off */
-    float repetition_penalty; /* 0 or 1: off; divides positive logits, multiplies negative ones, of
-                                 the tokens that the last penalty_last_n tokens have */
+    float repetition_penalty; /* 0 or 1: off; positive logits of the last penalty_last_n tokens are
+                                 divided by it, and their negative logits are multiplied by it */
     float presence_penalty;   /* as OpenAI defines it, over generated tokens */
     float frequency_penalty;  /* as OpenAI defines it, over generated tokens */
-    uint32_t penalty_last_n;  /* how many of the last tokens, those of the prompt included,
-                                 repetition_penalty looks at; 0: none, so that it is off */
+    uint32_t penalty_last_n;  /* how many of the last tokens, including those of the prompt, get the
+                                 repetition_penalty; 0: none */
     bool has_seed;
     uint64_t seed; /* choice i of a request uses seed + i */
     const struct inf_logit_bias *logit_bias;

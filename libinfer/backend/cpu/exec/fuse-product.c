@@ -223,8 +223,7 @@ static void fuse_sum(struct fuser *f, struct product *p, graph_ref *cur)
 /* Returns the number of columns of a piece. It is smaller for narrow matrices, because a few large
  * pieces could not be divided evenly among threads. For AWQ (quant/coded.h) a piece has more
  * columns, because the codes of PRODUCT_COLUMNS columns would be single cache lines with gaps
- * between them.
- * */
+ * between them. */
 static uint32_t piece_columns(const struct fuser *f, enum inf_dtype dtype, uint32_t width)
 {
     const uint32_t n_threads = f->plan->n_threads;

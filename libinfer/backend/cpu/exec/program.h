@@ -144,7 +144,7 @@ struct stage {
     const float *sinks; /* STAGE_ATTENTION: [n_heads]; or NULL */
     struct cols_params cols;
     struct blend_params blend;
-    const float *factors; /* SCALE, BLEND: those of the node; or NULL */
+    const float *factors; /* SCALE, BLEND: the factors of the node; or NULL */
     const struct turn_params *turn;
     struct route_params route;
     bool has_act;             /* STAGE_CONV */
@@ -269,7 +269,7 @@ struct plan {
     size_t part_floats;
 
     _Atomic unsigned n_routed; /* threads that have routed their rows of the stage */
-    struct claim *claims;      /* [3 sets, n_threads], see exec_claim() */
+    struct claim *claims;      /* [3 sets, n_threads], see claims_of() in exec.c */
     struct ahead *aheads;      /* [n_threads] */
     /* The thread that calls run() writes the next members before the other threads start. */
     uint32_t *row_pos, *row_offset; /* [max_rows]: position, place in block */

@@ -231,7 +231,8 @@ DIRECT(mlx6, direct_affine(d, m_n, 6))
 DIRECT(mlx8, direct_affine(d, m_n, 8))
 DIRECT(nvfp4_planes, direct_nvfp4(d, m_n))
 
-/* Multiplies codes of 2 bits, in a faster way if the groups are the usual ones. */
+/* Multiplies codes of 2 bits. A faster kernel multiplies whole pairs of groups of 128 elements with
+ * scales in F16. */
 static void TILE_NAME(direct_planes2)(struct matmul_direct *d)
 {
     if (d->planes.group == 128 && d->K % 256 == 0 && d->planes.type == PLANE_F16)

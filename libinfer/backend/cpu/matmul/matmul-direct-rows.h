@@ -31,8 +31,8 @@
         fns[d->M - 1](d);                                                                          \
     }
 
-/* Defines the kernel @kernel of a format of floats, from stem_m(d, m_n), the kernel for m_n
- * prepared rows. */
+/* Define the kernel @kernel of a format of floats. It calls stem_m(d, m_n), which the including
+ * file defines for m_n prepared rows. */
 #define DIRECT_FLOAT_FN(stem, m)                                                                   \
     static __attribute__((noinline)) void stem##_##m(const struct matmul_direct *d)                \
     {                                                                                              \

@@ -151,7 +151,8 @@ INLINE bool direct_ymm_f16_all(struct matmul_direct *d, const unsigned m_n, size
 }
 
 /* Defines the functions of a format whose blocks have @step elements. @side chunks are computed
- * side by side, in pairs. @all is true if it computes all of them at once. */
+ * side by side, in pairs. @all is an expression: if it is true, it has added all products of the
+ * @side chunks, and the loop over their blocks is skipped. */
 #define DIRECT_YMM_FLOAT(stem, step, side, all)                                                    \
     INLINE void direct_##stem##_m(struct matmul_direct *d, const unsigned m_n)                     \
     {                                                                                              \

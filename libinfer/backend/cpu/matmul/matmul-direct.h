@@ -193,7 +193,7 @@ struct direct_32 {
     bool has_offset, has_high, is_iq4;
 };
 
-/* Unpacks 16 bytes of nibble pairs of VEC_N / 4 rows. @head is the begin of their blocks. */
+/* Unpacks 16 bytes of nibble pairs of VEC_N / 4 rows. @head has the first bytes of their blocks. */
 INLINE void direct_32_unpack(const struct direct_32 f, v_int q, v_int head, v_int v[2])
 {
     v[0] = LOW_NIBBLES(q);

@@ -13,8 +13,8 @@
 /* Holds one block of a row. A lot is 8 successive weights. */
 struct grid_row {
     uint16_t index[64]; /* of the points, one or two for each lot */
-    uint8_t signs[32];  /* of each lot: bit i is set if weight i is negative; in IQ1 0, or 0xff if
-                           1/8 is subtracted */
+    uint8_t signs[32];  /* of each lot: bit i is set if weight i is negative; IQ1: 0xff if 1/8 is
+                           subtracted, else 0 */
     float scale[16];    /* of each 32 or 16 weights */
 } __attribute__((aligned(64)));
 
