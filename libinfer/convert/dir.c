@@ -4,8 +4,8 @@
  * interrupted conversion ended.
  *
  * The file "conversion" in the unfinished directory has a digest of everything on which the new
- * files depend, and is locked. If the digest is another one, the shards in the directory are
- * removed.
+ * files depend, and is locked. If the digest is another one, the shards in the directory that have
+ * the names of this conversion's shards are removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +85,8 @@ static int run_errno(const struct dir_run *x, const char *what, struct inf_err *
     return err_set(reterr, code, "%s %.200s: %s", what, x->to, strerror(code));
 }
 
-/* Removes the finished and unfinished shards of another conversion. */
+/* Removes the finished and unfinished shards of another conversion that have the names of this
+ * conversion's shards. */
 static void remove_shards(const struct dir_run *x)
 {
     for (size_t i = 0; i < x->d.n_shards; i++) {
@@ -147,7 +148,7 @@ static int run_begin(struct dir_run *x, struct inf_err *reterr)
     return encoder_new(x->workers, &x->encoder, reterr);
 }
 
-/* Gives the directory its name. */
+/* Writes the files other than shards, and gives the directory its final name. */
 static int run_finish(struct dir_run *x, struct inf_err *reterr)
 {
     _cleanup_free_ char *mark = path_join(x->to, mark_name);

@@ -68,10 +68,11 @@ static const struct arch_slot slots3[] = {
 
 static const char *const unused[] = {"vision_tower.", "visual.", "multi_modal_projector.", NULL};
 
-/* In config.json, attention has the factor 1/sqrt(query_pre_attn_scalar), and the weight of a norm
- * is 1 + the stored value. GGUF files do not have this key, and store the complete weights of
- * norms. For these files the factor is 1/sqrt(size of a head). The largest model of a family, which
- * has @n_largest layers, is an exception: its factor is 1/sqrt(hidden size / number of heads). */
+/* In Hugging Face layout, attention has the factor 1/sqrt(query_pre_attn_scalar), with this key of
+ * config.json, and the weight of a norm is 1 + the stored value. GGUF files do not have the key,
+ * and store the complete weights of norms. For these files the factor is 1/sqrt(size of a head).
+ * The largest model of a family, which has @n_largest layers, is an exception: its factor is
+ * 1/sqrt(hidden size / number of heads). */
 static int gemma_finish(struct hparams *hp, enum arch_source source, uint32_t n_largest,
                         struct inf_err *reterr)
 {

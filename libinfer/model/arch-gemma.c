@@ -53,9 +53,9 @@ static const struct arch_slot slots[] = {
     SLOTS_GATED_FF(0),
 };
 
-/* In config.json, attention has the factor 1/sqrt(query_pre_attn_scalar), and the weight of a norm
- * is 1 + the stored value. GGUF files do not have this key, and store the complete weights of
- * norms. */
+/* In Hugging Face layout, attention has the factor 1/sqrt(query_pre_attn_scalar), with this key of
+ * config.json, and the weight of a norm is 1 + the stored value. GGUF files do not have the key,
+ * and store the complete weights of norms. */
 static int gemma_finish(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
     if (source == ARCH_HF && !(hp->attn_scale > 0))

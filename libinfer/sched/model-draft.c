@@ -17,7 +17,7 @@
 #include "sched/sched.h"
 
 #define READY_ROWS   32u   /* tokens of the text that a draft may compute first */
-#define CATCH_USEC   50000 /* shortest limit of the time of catching up in one step */
+#define CATCH_USEC   50000 /* catching up may always take this long in one step */
 #define CATCH_ROWS   64u   /* rows of the first such step, before its time is known */
 #define CATCH_MIN    16u   /* fewest rows of such a step */
 #define CATCH_TOKENS 512u  /* limit of the further tokens that a text is expected to get */
@@ -46,7 +46,7 @@ static uint8_t model_class(const struct seq *seq)
 }
 
 /* Chooses for each sequence the better one of two offers: that of the draft that was looked up, and
- * that of the model. Returns whether there is one of the model. */
+ * that of the model. Returns whether an offer of the model was chosen. */
 static bool mix_offers(struct sched *s)
 {
     struct speculation *x = s->speculation;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers POST /v1/rerank and /rerank: ranks documents by a query.
+ * Answers POST /v1/rerank, /rerank, /v2/rerank and /v1/score (routes.h has further paths): ranks
+ * documents by a query, or gives them scores.
  *
- * There are two formats. Requests with the field `documents` have the format of Jina and Cohere,
- * and requests with the field `texts` have that of text-embeddings-inference.
+ * /v1/rerank and /rerank take two formats. Requests with the field `documents` have the format of
+ * Jina and Cohere, and requests with the field `texts` have that of text-embeddings-inference.
  *
- * Models for late interaction can rank too. The score is a sum over the tokens of the query: each
- * token adds its similarity to the most similar token of the document (ColBERT, Khattab and Zaharia
- * 2020).
+ * Models for late interaction can rank too. For each token of the query, the similarity to the most
+ * similar token of the document is found (ColBERT, Khattab and Zaharia 2020). The score is the mean
+ * of these similarities, or their sum with raw_scores.
  */
 #include <errno.h>
 #include <math.h>

@@ -32,7 +32,7 @@ def add_numbers(source, target, pairs):
 
 
 def make_mistral(target):
-    """Makes a tiny model whose tokens for the middle have the names of Mistral's."""
+    """Makes a tiny model whose tokens for filling in the middle have Mistral's names."""
     shutil.copytree(ROOT / "tests/golden/models/llama-gqa", target)
     tokenizer = json.loads((target / "tokenizer.json").read_text())
     vocab = tokenizer["model"]["vocab"]
@@ -171,15 +171,16 @@ def test_fields(suite):
 
 
 def test_lengths(suite):
-    """Tests that most_tokens limits the length that a request asks for, and that -1 means no
-    limit."""
+    """Tests that most_tokens limits the length that a request asks for, also if the request asks for
+    no limit with -1."""
     body = {"prompt": "Once", "temperature": 0, "ignore_eos": True}
     for n in (-1, 1000):
         a = call(suite, "/completion", {**body, "n_predict": n})[1]
         assert a["tokens_predicted"] == 64 and a["generation_settings"]["n_predict"] == 64
     a = call(suite, "/completion", {**body, "n_predict": 0})[1]
     assert a["content"] == "" and a["tokens_predicted"] == 0
-    # min_tokens keeps the text from ending; n_indent ends it before a line that is not indented.
+    # min_tokens keeps the text from ending; n_indent ends it in a line that begins with
+    # fewer spaces, before the first word.
     a = call(suite, "/completion", {"prompt": "Once", "temperature": 0, "stop_token_ids": [5],
                                     "min_tokens": 3, "n_predict": 8})[1]
     assert a["tokens_predicted"] >= 3
@@ -296,7 +297,7 @@ def test_fim_of_mistral(suite):
     texts = [call(suite, "/v1/fim/completions", {**random, "random_seed": n})[1]["choices"][0][
         "message"]["content"] for n in (7, 7, 8, 9, 10, 11)]
     assert texts[0] == texts[1]
-    # Other models may be certain of their text.
+    # A model other than stories260K may be certain of its text.
     assert len(set(texts)) > 1 or not STORIES.exists()
     assert call(suite, "/v1/fim/completions", {"model": "coder", "prompt": "x"})[0] == 200
     for wrong, param in (({"prompt": None}, "prompt"), ({"prompt": ["x"]}, "prompt"),
@@ -335,7 +336,7 @@ def test_props(suite):
 
 
 def test_slots(suite):
-    """Tests that running answers occupy slots, and that other clients do not see them."""
+    """Tests that running answers occupy slots."""
     status, slots = call(suite, "/slots")
     assert status == 200 and [s["is_processing"] for s in slots] == [False, False]
     assert slots[0]["n_ctx"] == 256 and "params" not in slots[0]

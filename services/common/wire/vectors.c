@@ -16,9 +16,9 @@ enum {
     FLOAT_TEXT = 32, /* large enough for any float */
 };
 
-/* Numbers in this range are written with nine digits and without an exponent. A number below 1 has
- * "0." and perhaps some zeros before its digits. A larger number has the point between its
- * digits. */
+/* Numbers from PLAIN_MIN up to half of PLAIN_MAX are written without an exponent, with at most nine
+ * digits: zeros at the end of a fraction are left out. A number below 1 has "0." and perhaps some
+ * zeros before its digits. A larger number has the point, if any, between its digits. */
 #define PLAIN_MIN 1e-5
 #define PLAIN_MAX 1e9
 

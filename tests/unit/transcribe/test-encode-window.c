@@ -78,8 +78,8 @@ TEST(rows_are_those_of_transformers)
     assert_memory_equal(got[0], got[1], sizeof(got[0]));
 }
 
-/* The results are also the same after an interrupted run, with fewer windows, and on each
- * instruction set level, although the levels group rows differently in products. */
+/* The rows are also the same after an interrupted run, and with fewer windows. The test runs on
+ * each instruction set level, because the levels group rows differently in products. */
 TEST(windows_give_the_same_rows_together_and_alone)
 {
     enum { N = 3, IN = 2 * N_CTX * N_MELS, OUT = N_CTX * N_EMBD };
