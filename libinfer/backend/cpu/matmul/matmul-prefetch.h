@@ -91,6 +91,22 @@ INLINE struct tile_ahead tile_ahead(const struct matmul_tile *t, uint32_t m0, co
     return (struct tile_ahead){t->ahead + (size_t)64 * begin, end - begin, n_steps, 0};
 }
 
+/* Returns how many rows of the next tile are prefetched while the @m_n rows from row @m0 on are
+ * multiplied. */
+INLINE uint32_t tile_next(const struct matmul_tile *t, uint32_t m0, const unsigned m_n)
+{
+    return MIN(t->M - m0 - m_n, m_n);
+}
+
+/* Prefetches the @n floats at @y, a row of the next tile, into the second-level cache. Rows of y
+ * are too far apart for hardware prefetchers, so that each tile would begin and end with waiting.
+ * Often their distance is a multiple of 4 KiB. Then all rows share a set of the first-level cache,
+ * which does not hold two tiles. */
+INLINE void tile_prefetch_y(const float *y, const unsigned n)
+{
+    UNROLL for (unsigned i = 0; i < n; i += 16) prefetch_line((const uint8_t *)(y + i));
+}
+
 INLINE void tile_prefetch(struct tile_ahead *a)
 {
     for (a->due += a->lines; a->due >= a->n_steps; a->due -= a->n_steps, a->p += 64)

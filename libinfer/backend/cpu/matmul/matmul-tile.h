@@ -122,7 +122,7 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
     const size_t stride = t->act_stride;
     const float *init = t->init + m0 * t->init_stride + col;
     float *y = t->y + m0 * t->ldy + col;
-    const uint32_t n_scales = t->kc / 4 / kind.steps;
+    const uint32_t n_scales = t->kc / 4 / kind.steps, n_next = tile_next(t, m0, m_n);
     struct tile_ahead ahead = tile_ahead(t, m0, col == 0 ? m_n : 0, n_scales);
     v_flt acc[TILE_M][TILE_V];
 
@@ -135,6 +135,8 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
         v_int sum[TILE_M][TILE_V];
 
         tile_prefetch(&ahead);
+        if (i < n_next)
+            tile_prefetch_y(y + (m_n + i) * t->ldy, TILE_V * VEC_N);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             const v_int first = tile_first((const void *)(block + m * stride), part, kind);
