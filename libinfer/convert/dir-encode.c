@@ -19,9 +19,21 @@ static void entry_read(const void *data, uint64_t row, float *x)
 {
     const struct dir_entry *e = data;
     const struct weight w = weight_of_expert(&e->w, (uint32_t)(row / e->w.rows));
-    const uint32_t i = (uint32_t)(row % e->w.rows);
+    uint32_t i = (uint32_t)(row % e->w.rows);
 
-    weight_decode_row(&w, e->paired > 0 ? dir_paired_row(i, e->paired) : i, x);
+    if (e->rows)
+        i = e->rows[i];
+    if (e->n_first > 0 && i >= e->n_first)
+        weight_decode_row(&e->more, i - e->n_first, x);
+    else
+        weight_decode_row(&w, e->paired > 0 ? dir_paired_row(i, e->paired) : i, x);
+    /* Column k changes places with a later column. */
+    for (uint32_t k = 0; e->columns && k < e->w.cols; k++) {
+        const float moved = x[e->columns[k]];
+
+        x[e->columns[k]] = x[k];
+        x[k] = moved;
+    }
 }
 
 /* ---- formats of MLX ---- */

@@ -4,9 +4,12 @@
  * tokenizer from its metadata.
  *
  * The tensors are the weights that the model binds. Their names are those in the table of the
- * architecture. GGUF files of Llama have interleaved rows, and in files of Gemma the weights of
- * norms are 1 larger than in directories. Floats get the format of the embedding, if it is a format
- * of floats, and otherwise BF16, because mlx computes in the format of the floats.
+ * architecture. GGUF files of Llama have interleaved rows, in files of Gemma the weights of norms
+ * are 1 larger than in directories, and recurrent layers have another order (dir-order.c). The
+ * norms of recurrent models have the values that are used, as in the directories of mlx-lm. Floats
+ * get the format of the embedding, if it is a format of floats, and otherwise BF16, because mlx
+ * computes in the format of the floats. Weights of layers that predict further tokens are left out,
+ * as by mlx-lm.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -52,6 +55,15 @@ static void put_ids(json_t *config, const struct inf_tokenizer *tok)
     json_decref(ends);
 }
 
+/* Returns whether a layer with keys of its own uses them as values. */
+static bool keys_are_values(const struct model *m)
+{
+    for (uint32_t i = 0; i < m->hp->n_layers; i++)
+        if (layer_w(m, i, SLOT_K)->data && !layer_w(m, i, SLOT_V)->data)
+            return true;
+    return false;
+}
+
 static int make_config(struct dir *d, const struct inf_tokenizer *tok, bool *ret_add_one,
                        struct inf_err *reterr)
 {
@@ -70,10 +82,11 @@ static int make_config(struct dir *d, const struct inf_tokenizer *tok, bool *ret
     *hp = *m->hp;
     if (!rope_find_llama3(m, hp)) {
         *hp = *m->hp;
-        if (format_find(d->format, "rope_freqs.weight"))
+        if (!rope_find_pairs(m, hp) && format_find(d->format, "rope_freqs.weight"))
             return err_set(reterr, EOPNOTSUPP,
                            "config.json cannot say the frequencies in rope_freqs.weight");
     }
+    hp->gemma.k_is_v |= keys_are_values(m);
     r = hf_put_config(model_archs(), &m->arch->desc, hp, &parts, &d->config, ret_add_one, reterr);
     if (r < 0)
         return r;
@@ -132,30 +145,36 @@ static int list_vector(struct dir *d, const struct arch_slot *s, const struct we
     return 0;
 }
 
-/* Writes the name of the matrices of all experts. Returns false if mlx-lm has no such matrices. */
+/* Writes the name of the matrices, or of the biases, of all experts. Returns false if mlx-lm has no
+ * such tensor. */
 static bool experts_name(const struct dir *d, const struct arch_slot *s, char *out, size_t size)
 {
-    const char *part = s->id == SLOT_GATE_EXPERTS   ? "gate_proj"
-                       : s->id == SLOT_UP_EXPERTS   ? "up_proj"
-                       : s->id == SLOT_DOWN_EXPERTS ? "down_proj"
-                                                    : NULL;
+    const bool bias = s->id == SLOT_GATE_EXPERTS_BIAS || s->id == SLOT_UP_EXPERTS_BIAS ||
+                      s->id == SLOT_DOWN_EXPERTS_BIAS;
+    const char *part = s->id == SLOT_GATE_EXPERTS || s->id == SLOT_GATE_EXPERTS_BIAS   ? "gate_proj"
+                       : s->id == SLOT_UP_EXPERTS || s->id == SLOT_UP_EXPERTS_BIAS     ? "up_proj"
+                       : s->id == SLOT_DOWN_EXPERTS || s->id == SLOT_DOWN_EXPERTS_BIAS ? "down_proj"
+                                                                                       : NULL;
     const char *type = json_string_value(json_object_get(d->config, "model_type"));
     const bool mixtral = type && strcmp(type, "mixtral") == 0;
+    const char *name = mixtral && s->hf_2 ? s->hf_2 : s->hf;
 
-    return part && s->hf &&
-           snprintf(out, size, "%s.%s.weight",
-                    dir_switch_module(d, mixtral && s->hf_2 ? s->hf_2 : s->hf), part) < (int)size;
+    return part && snprintf(out, size, "%s.%s.%s", dir_switch_module(d, name ? name : ""), part,
+                            bias ? "bias" : "weight") < (int)size;
 }
 
 /* Writes the name of a weight in a directory; Mixtral has other names. */
 static int slot_name(const struct dir *d, const struct arch_slot *s, uint32_t i_layer, char *out,
-                     size_t size)
+                     size_t size, bool *ret_bare)
 {
     const char *type = json_string_value(json_object_get(d->config, "model_type"));
     const char *hf = type && strcmp(type, "mixtral") == 0 && s->hf_2 ? s->hf_2 : s->hf;
     char part[96], name[192];
 
-    if (!hf || (s->experts != DIM_NONE && !experts_name(d, s, part, sizeof(part))))
+    if (s->id == SLOT_DELTA_QKV && !hf)
+        hf = "linear_attn.in_proj_qkvz.weight";
+    if ((!hf && s->experts == DIM_NONE) ||
+        (s->experts != DIM_NONE && !experts_name(d, s, part, sizeof(part))))
         return -EOPNOTSUPP;
     if (s->experts != DIM_NONE)
         hf = part;
@@ -163,9 +182,42 @@ static int slot_name(const struct dir *d, const struct arch_slot *s, uint32_t i_
         snprintf(name, sizeof(name), "%s%s", text_starts_with(hf, "lm_head") ? "" : "model.", hf);
     else
         snprintf(name, sizeof(name), "model.layers.%u.%s", i_layer, hf);
-    if (text_ends_with(name, ".weight"))
+    *ret_bare = !text_ends_with(name, ".weight");
+    if (!*ret_bare)
         name[strlen(name) - strlen(".weight")] = 0;
     return dir_entry_name(d, name, out, size);
+}
+
+/* Returns whether a weight has no tensor of its own: it is written as its parts, or it is a part of
+ * the joined matrix of a recurrent layer. */
+static bool is_elsewhere(const struct dir *d, const struct arch_slot *s, uint32_t i_layer)
+{
+    const struct arch_desc *desc = &d->model->arch->desc;
+
+    if (s->id == SLOT_DELTA_GATE && !s->hf)
+        return true;
+    for (size_t i = 0; i < desc->n_slots; i++)
+        if (desc->slots[i].part_of == s->id &&
+            layer_w(d->model, i_layer, (enum slot)desc->slots[i].id)->data)
+            return true;
+    return false;
+}
+
+/* Returns whether all numbers of a vector are exact in @dtype. */
+static bool is_exact(const struct dir_entry *e, enum inf_dtype dtype)
+{
+    const float *x = e->w.data;
+
+    for (uint32_t i = 0; i < e->w.cols; i++) {
+        uint8_t bytes[4];
+        float y;
+
+        dtype_info(dtype)->encode(x + i, bytes, 1);
+        dtype_info(dtype)->decode(bytes, &y, 1);
+        if (y != x[i])
+            return false;
+    }
+    return true;
 }
 
 static int list_slot(struct dir *d, const struct arch_slot *s, uint32_t i_layer, bool add_one,
@@ -175,11 +227,12 @@ static int list_slot(struct dir *d, const struct arch_slot *s, uint32_t i_layer,
     const uint32_t head = paired_rows(d->model, s, i_layer);
     struct dir_entry *e;
     char name[256];
+    bool bare;
     int r;
 
-    if (!w->data || (s->id == SLOT_HEAD && d->model->tied))
+    if (!w->data || (s->id == SLOT_HEAD && d->model->tied) || is_elsewhere(d, s, i_layer))
         return 0;
-    r = slot_name(d, s, i_layer, name, sizeof(name));
+    r = slot_name(d, s, i_layer, name, sizeof(name), &bare);
     if (r < 0)
         return err_set(reterr, EOPNOTSUPP, "%.64s has no name in a directory of mlx-lm", w->name);
     if (d->type.form.dtype == INF_DTYPE_INVALID && dtype_info(w->dtype)->block_elems > 1)
@@ -193,10 +246,17 @@ static int list_slot(struct dir *d, const struct arch_slot *s, uint32_t i_layer,
         return err_set(reterr, ENOMEM, "out of memory");
     e->w = *w;
     e->floats = d->floats;
-    if (s->rows == DIM_1 && s->id != SLOT_SHARED_ROUTER)
+    e->bare = bare;
+    e->small = s->experts != DIM_NONE && bare;
+    if (s->rows == DIM_1 && s->id != SLOT_SHARED_ROUTER && s->experts == DIM_NONE)
         r = list_vector(d, s, w, head, add_one, e);
     else
         e->paired = head;
+    if (r == 0 && d->model->arch->desc.recurrent)
+        r = dir_order_entry(d, s, i_layer, e);
+    /* Layers forget at rates that depend on the exponential of these numbers. */
+    if (r == 0 && s->id == SLOT_DELTA_LOG_A && !is_exact(e, e->floats))
+        e->floats = INF_DTYPE_F32;
     d->n++;
     return r < 0 ? err_set(reterr, -r, "out of memory") : 0;
 }
@@ -218,7 +278,7 @@ int dir_list_gguf(struct dir *d, struct inf_err *reterr)
     bool add_one = false;
     int r;
 
-    if (!desc->plain_gguf || desc->recurrent || d->type.layout != DIR_MLX)
+    if (!desc->plain_gguf || d->type.layout != DIR_MLX)
         return err_set(reterr, EOPNOTSUPP,
                        "a GGUF file of the architecture %s cannot be converted to a directory of "
                        "this type",
@@ -226,6 +286,7 @@ int dir_list_gguf(struct dir *d, struct inf_err *reterr)
     d->floats =
         embd->dtype == INF_DTYPE_F32 || embd->dtype == INF_DTYPE_F16 ? embd->dtype : INF_DTYPE_BF16;
     r = make_texts(d, &add_one, reterr);
+    add_one = add_one && !desc->recurrent;
     for (size_t i = 0; r == 0 && i < desc->n_slots; i++) {
         const bool whole = desc->slots[i].flags & SLOT_WHOLE;
 

@@ -233,7 +233,7 @@ static int list_expert_slot(struct dir *d, const struct format_tensor *t, enum s
     if (!e)
         return -ENOMEM;
     e->w = *w;
-    e->small = bias;
+    e->small = e->bare = bias;
     e->quantized = is_quantized(w);
     e->floats = bias ? bias_type(d, i_layer, w->dtype) : w->dtype;
     d->n++;

@@ -119,8 +119,7 @@ static int plan_raw(struct dir *d, struct dir_entry *e)
 
 static int plan_entry(struct dir *d, struct dir_entry *e)
 {
-    const char *end =
-        e->raw || strcmp(e->name + strlen(e->name) - 5, ".bias") != 0 ? ".weight" : "";
+    const char *end = e->bare ? "" : ".weight";
 
     if (e->to.dtype != INF_DTYPE_INVALID)
         return plan_mlx(d, e);
@@ -131,6 +130,9 @@ static int plan_entry(struct dir *d, struct dir_entry *e)
     if (e->vector)
         return part_add(d, e, end, dtype_info(e->floats)->label, dtype_info(e->floats)->block_bytes,
                         (const uint64_t[4]){e->w.cols});
+    if (e->taps)
+        return part_add(d, e, end, dtype_info(e->floats)->label, dtype_info(e->floats)->block_bytes,
+                        (const uint64_t[4]){e->w.rows, e->w.cols, 1});
     return part_add_rows(d, e, end, dtype_info(e->floats)->label,
                          dtype_info(e->floats)->block_bytes, e->w.cols);
 }

@@ -72,9 +72,17 @@ struct dir_entry {
     bool taps_last;                  /* a convolution, whose two last dimensions change places */
     bool small;                      /* a matrix that is not quantized, whatever the type says */
     bool vector;                     /* w is a vector */
+    bool bare;                       /* the name of the tensor does not end with ".weight" */
+    bool taps;                       /* a convolution that is made from a matrix */
     uint32_t paired; /* rows of a head, if the rows of each head are interleaved in the model, as in
                         GGUF files of Llama; 0: they are not */
     enum inf_dtype floats; /* the format of numbers that are floats in the new directory */
+    /* The place of each row in the model, and the exchanges of columns (source_order_swaps());
+     * NULL: the order is the same. If n_first is not 0, only the rows before n_first are in w, and
+     * the others are in @more. */
+    const uint32_t *rows, *columns;
+    uint32_t n_first;
+    struct weight more;
 
     /* Set by dir-choose.c. */
     struct dir_form to;   /* a format of MLX; INF_DTYPE_INVALID: the numbers stay floats */
@@ -120,6 +128,10 @@ int dir_list(struct dir *d, struct inf_err *reterr);
 /* dir-gguf.c: makes config.json and the texts of the tokenizer from an opened GGUF file, and lists
  * its tensors. -EOPNOTSUPP: a directory cannot say what the file says. */
 int dir_list_gguf(struct dir *d, struct inf_err *reterr);
+/* dir-order.c: gives a weight of a recurrent layer the rows, columns and numbers that it has in
+ * directories. @i_layer is its layer. -ENOMEM. */
+int dir_order_entry(struct dir *d, const struct arch_slot *s, uint32_t i_layer,
+                    struct dir_entry *e);
 /* Adds an entry, and returns it; NULL: memory is short. The caller increments d->n. */
 struct dir_entry *dir_entry_add(struct dir *d, const char *name);
 /* Writes the name that a tensor has in the new directory; @name is its name in a directory. Returns

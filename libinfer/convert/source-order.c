@@ -46,14 +46,7 @@ static uint32_t untiled(const struct hparams_delta *d, uint32_t i, uint32_t head
     return (k * (d->n_v_heads / d->n_k_heads) + v) * head + i % head;
 }
 
-/* The elements of a weight that belong to value heads: those from @first on, @head for each. */
-struct value_heads {
-    uint32_t first, head;
-    bool columns;
-};
-
-/* Returns whether a weight of a recurrent layer has such elements. */
-static bool find_value_heads(const struct hparams_delta *d, enum slot slot, struct value_heads *ret)
+bool source_value_heads(const struct hparams_delta *d, enum slot slot, struct value_heads *ret)
 {
     const uint32_t n_qk = 2 * d->n_k_heads * d->k_dim;
 
@@ -88,9 +81,7 @@ static uint32_t *order_new(struct source *s, uint32_t n, struct inf_err *reterr)
     return order;
 }
 
-/* Turns an order of columns into a list of exchanges: column k changes places with column
- * list[k] ≥ k, for all k one after the other. */
-static int order_to_swaps(uint32_t *order, uint32_t n, struct inf_err *reterr)
+int source_order_swaps(uint32_t *order, uint32_t n, struct inf_err *reterr)
 {
     _cleanup_free_ uint32_t *at = NEW(uint32_t, n), *has = NEW(uint32_t, n);
 
@@ -117,7 +108,7 @@ int source_order(struct source *s, enum slot slot, uint32_t i_row, const struct 
     uint32_t *order, n_order;
 
     *ret = (struct source_order){.minus_exp = slot == SLOT_DELTA_LOG_A};
-    if (n_heads == 0 && (!s->tiled || !find_value_heads(d, slot, &values)))
+    if (n_heads == 0 && (!s->tiled || !source_value_heads(d, slot, &values)))
         return 0;
     n_order = values.columns ? w->cols : n;
     order = order_new(s, n_order, reterr);
@@ -131,7 +122,7 @@ int source_order(struct source *s, enum slot slot, uint32_t i_row, const struct 
         ret->columns = order;
     else
         ret->rows = order;
-    return values.columns ? order_to_swaps(order, n_order, reterr) : 0;
+    return values.columns ? source_order_swaps(order, n_order, reterr) : 0;
 }
 
 int source_order_delta(struct source *s, bool gate, uint32_t *ret_n, struct source_order *ret,

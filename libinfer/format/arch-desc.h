@@ -140,6 +140,12 @@ struct arch_refused {
     double neutral;
 };
 
+/* A key of config.json that other programs need, although its value is the same in all models. */
+struct arch_constant {
+    const char *key;
+    uint32_t x;
+};
+
 /* The keys that say which layers have an attention window. */
 struct arch_window {
     const char *hf_key;      /* NULL: "sliding_window" */
@@ -170,6 +176,8 @@ enum arch_class_flags {
     CLASS_NO_HEAD = 1 << 8,  /* the head is not used */
     CLASS_QKV_BIAS = 1 << 9, /* the key qkv_bias applies, and is true if it is missing */
     CLASS_MXFP4 = 1 << 10,   /* the experts may be in MXFP4 */
+    CLASS_PART = 1 << 11,    /* the language model of a larger class, whose name a new config.json
+                                has instead */
 };
 
 /* A class of transformers (architectures[0] of config.json), and the defaults of its
@@ -216,6 +224,8 @@ struct arch_desc {
      * prefix. */
     const struct arch_refused *refused_gguf, *refused_hf;
     size_t n_refused_gguf, n_refused_hf;
+    const struct arch_constant *constants; /* [n_constants] */
+    size_t n_constants;
     const struct arch_window *window; /* for GGUF; NULL: a window applies to all layers */
     const struct arch_slot *slots;    /* [n_slots] */
     size_t n_slots;
@@ -232,6 +242,8 @@ struct arch_desc {
     /* Turns hyperparameters of a directory into those of a new GGUF file: reverses what `finish`
      * does. May be NULL. */
     void (*to_gguf)(struct hparams *hp);
+    /* The same for the hyperparameters of a GGUF file and a new config.json. */
+    void (*to_hf)(struct hparams *hp);
     /* Reads settings of config.json that no table describes; one of the functions below, or NULL.
      */
     int (*hf_extra)(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);

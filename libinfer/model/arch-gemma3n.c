@@ -30,7 +30,7 @@ static const struct arch_window window = {
     }
 
 static const struct arch_class classes[] = {
-    GEMMA3N_CLASS("Gemma3nForCausalLM", "gemma3n_text", 0),
+    GEMMA3N_CLASS("Gemma3nForCausalLM", "gemma3n_text", CLASS_PART),
     GEMMA3N_CLASS("Gemma3nForConditionalGeneration", "gemma3n", CLASS_TEXT_CONFIG),
 };
 
@@ -63,6 +63,9 @@ static const struct arch_refused refused_gguf[] = {
     {"altup.num_inputs", HPARAMS_STREAMS},
     {"altup.active_idx", 0},
 };
+
+static const struct arch_constant constants[] = {
+    {"altup_num_inputs", HPARAMS_STREAMS}, {"altup_active_idx", 0}, {"altup_coef_clip", 120}};
 
 /* A matrix of the streams outside the layers. In GGUF files, it is a part of a larger tensor. */
 #define GEMMA3N_STREAM(id, gguf, hf, all)                                                          \
@@ -169,6 +172,33 @@ static int gemma3n_set_cutoffs(struct hparams *hp, enum arch_source source, stru
         *cutoff = share > 0 ? gemma3n_cutoff(share) : -INFINITY;
     }
     return 0;
+}
+
+/* Returns the number with the fewest digits whose cutoff is @cutoff. If there is none, returns the
+ * share of a normal distribution that is below the cutoff. */
+static float gemma3n_share(float cutoff)
+{
+    const double exact = 0.5 * erfc(-(double)cutoff / (double)SQRT_2_F32);
+
+    for (double unit = 10; unit < 1e8; unit *= 10) {
+        const float share = (float)(round(exact * unit) / unit);
+
+        if (share > 0 && share < 1 && gemma3n_cutoff(share) == cutoff)
+            return share;
+    }
+    return (float)exact;
+}
+
+/* Reverses what gemma3n_set_cutoffs() does with the list in config.json. */
+static void gemma3n_to_hf(struct hparams *hp)
+{
+    hp->gemma.cutoff = 0;
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        float *cutoff = &hp->layers[i].cutoff;
+
+        *cutoff = isfinite(*cutoff) ? gemma3n_share(*cutoff) : 0;
+        hp->gemma.cutoff = MAX(hp->gemma.cutoff, *cutoff);
+    }
 }
 
 static int gemma3n_finish(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
@@ -368,6 +398,7 @@ const struct arch arch_gemma3n = {
     .desc = {"gemma3n", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_gguf, refused_gguf),
              ARCH_TABLE(refused_hf, refused), .window = &window, ARCH_TABLE(slots, slots),
-             .unused = unused, .finish = gemma3n_finish},
+             .unused = unused, ARCH_TABLE(constants, constants), .finish = gemma3n_finish,
+             .to_hf = gemma3n_to_hf},
     .build = gemma3n_build,
 };

@@ -30,7 +30,7 @@ static const struct arch_window window = {
     }
 
 static const struct arch_class classes[] = {
-    GEMMA4_CLASS("Gemma4ForCausalLM", "gemma4_text", 0),
+    GEMMA4_CLASS("Gemma4ForCausalLM", "gemma4_text", CLASS_PART),
     GEMMA4_CLASS("Gemma4ForConditionalGeneration", "gemma4", CLASS_TEXT_CONFIG),
     GEMMA4_CLASS("Gemma4UnifiedForConditionalGeneration", "gemma4_unified", CLASS_TEXT_CONFIG),
 };
@@ -149,6 +149,27 @@ static int gemma4_finish(struct hparams *hp, enum arch_source source, struct inf
     return 0;
 }
 
+/* Finds the keys of config.json from the widths of the layers. */
+static void gemma4_to_hf(struct hparams *hp)
+{
+    uint32_t n_window = 0, n_full = 0, n_ff = hp->n_ff;
+
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        const struct hparams_layer *l = &hp->layers[i];
+
+        if (l->kind == LAYER_FULL)
+            n_full = hparams_n_kv_heads(hp, i);
+        else
+            n_window = hparams_n_kv_heads(hp, i);
+        n_ff = MIN(n_ff, hparams_n_ff(hp, i));
+        if (l->shared > 0 && hparams_n_ff(hp, i) == 2 * hparams_n_ff(hp, 0))
+            hp->gemma.double_shared = true;
+    }
+    hp->n_kv_heads = n_window > 0 ? n_window : n_full;
+    hp->gemma.n_kv_heads_full = n_full != hp->n_kv_heads || hp->gemma.k_is_v ? n_full : 0;
+    hp->n_ff = n_ff;
+}
+
 /* Computes the feed-forward part, and the experts beside it, from the residual stream @x. */
 static graph_ref gemma4_feed_forward(const struct model *m, struct graph *g, uint32_t i_layer,
                                      graph_ref x)
@@ -216,6 +237,7 @@ static void gemma4_build(const struct model *m, struct graph *g)
 const struct arch arch_gemma4 = {
     .desc = {"gemma4", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_hf, refused), .window = &window,
-             ARCH_TABLE(slots, slots), .unused = unused, .finish = gemma4_finish},
+             ARCH_TABLE(slots, slots), .unused = unused, .finish = gemma4_finish,
+             .to_hf = gemma4_to_hf},
     .build = gemma4_build,
 };

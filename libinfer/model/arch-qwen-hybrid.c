@@ -27,10 +27,10 @@ static const struct arch_gguf ggufs_35[] = {{"qwen35", ROPE_HALF},
                                             {"qwen35moe", ROPE_HALF, .experts = true}};
 
 #define HYBRID_FLAGS (CLASS_ATTENTION_BIAS | CLASS_TEXT_CONFIG | CLASS_PARTIAL_ROPE)
-#define HYBRID_CLASS(name, type, ...)                                                              \
+#define HYBRID_CLASS(name, type, more, ...)                                                        \
     {                                                                                              \
         name, type, .n_kv_heads = 2, .head_dim = 256, .n_ctx = 32768, .partial = 0.25f,            \
-                    .flags = HYBRID_FLAGS, __VA_ARGS__                                             \
+                    .flags = HYBRID_FLAGS | (more), __VA_ARGS__                                    \
     }
 
 static const struct arch_field experts_next[] = {
@@ -45,12 +45,13 @@ static const struct arch_field experts_35[] = {
 };
 
 static const struct arch_class classes_next[] = {
-    HYBRID_CLASS("Qwen3NextForCausalLM", "qwen3_next", ARCH_TABLE(fields, experts_next))};
+    HYBRID_CLASS("Qwen3NextForCausalLM", "qwen3_next", 0, ARCH_TABLE(fields, experts_next))};
 static const struct arch_class classes_35[] = {
-    HYBRID_CLASS("Qwen3_5ForCausalLM", "qwen3_5_text"),
-    HYBRID_CLASS("Qwen3_5ForConditionalGeneration", "qwen3_5"),
-    HYBRID_CLASS("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", ARCH_TABLE(fields, experts_35)),
-    HYBRID_CLASS("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe",
+    HYBRID_CLASS("Qwen3_5ForCausalLM", "qwen3_5_text", CLASS_PART),
+    HYBRID_CLASS("Qwen3_5ForConditionalGeneration", "qwen3_5", 0),
+    HYBRID_CLASS("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", CLASS_PART,
+                 ARCH_TABLE(fields, experts_35)),
+    HYBRID_CLASS("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", 0,
                  ARCH_TABLE(fields, experts_35)),
 };
 
@@ -203,6 +204,12 @@ static void hybrid_to_gguf(struct hparams *hp)
     hp->n_layers += hp->n_extra_layers;
 }
 
+/* Layers that predict further tokens are not written to directories. */
+static void hybrid_to_hf(struct hparams *hp)
+{
+    hp->n_extra_layers = 0;
+}
+
 static void hybrid_to_gguf_35(struct hparams *hp)
 {
     static const uint32_t usual[3] = {11, 11, 10}; /* of transformers' Qwen3_5TextConfig */
@@ -338,7 +345,7 @@ static graph_ref hybrid_predictor(const struct model *m, struct graph *g, graph_
 const struct arch arch_qwen3_next = {
     .desc = {"qwen3next", ARCH_TABLE(ggufs, ggufs_next), ARCH_TABLE(classes, classes_next),
              ARCH_TABLE(fields, fields), ARCH_TABLE(slots, slots_next), .recurrent = true,
-             .unused = unused, .plain_gguf = true, .finish = hybrid_finish,
+             .unused = unused, .plain_gguf = true, .finish = hybrid_finish, .to_hf = hybrid_to_hf,
              .to_gguf = hybrid_to_gguf},
     .build = hybrid_build,
     .build_predictor = hybrid_predictor,
@@ -348,7 +355,7 @@ const struct arch arch_qwen35 = {
     .desc = {"qwen35", ARCH_TABLE(ggufs, ggufs_35), ARCH_TABLE(classes, classes_35),
              ARCH_TABLE(fields, fields), ARCH_TABLE(slots, slots_35), .recurrent = true,
              .unused = unused, .plain_gguf = true, .finish = hybrid_finish_35,
-             .to_gguf = hybrid_to_gguf_35},
+             .to_hf = hybrid_to_hf, .to_gguf = hybrid_to_gguf_35},
     .build = hybrid_build,
     .build_predictor = hybrid_predictor,
 };

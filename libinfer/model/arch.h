@@ -205,6 +205,8 @@ int rope_bind(struct model *m, struct inf_err *reterr);
 /* GGUF files have the scaling of Llama 3 only as a tensor of divisors. If the model has the
  * frequencies of this scaling, writes its settings to *@hp, and returns true. */
 bool rope_find_llama3(const struct model *m, struct hparams *hp);
+/* Does the same if the tensor says which pairs of a head are rotated, as in files of Gemma 4. */
+bool rope_find_pairs(const struct model *m, struct hparams *hp);
 /* Returns the parameters of the rotation in a layer. */
 struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer);
 

@@ -24,6 +24,9 @@
 #define LLAMA3_HIGH 4
 #define LLAMA3_CTX  8192
 
+/* llama.cpp's converter divides the frequency of a pair that is not rotated by 1e30. */
+#define NO_ROTATION 1e-20f
+
 static double llama3(const struct hparams *hp, double freq)
 {
     const double ctx = hp->rope_ctx_orig, low = (double)hp->rope_low_freq_factor,
@@ -189,6 +192,26 @@ bool rope_find_llama3(const struct model *m, struct hparams *hp)
     if (same)
         hp->rope_scaling = ROPE_SCALING_LLAMA3;
     return same;
+}
+
+bool rope_find_pairs(const struct model *m, struct hparams *hp)
+{
+    const uint32_t n = m->hp->rope_dims / 2;
+    uint32_t n_rotated = 0;
+
+    if (m->hp->rope_scaling != ROPE_SCALING_NONE || !format_find(m->f, "rope_freqs.weight"))
+        return false;
+    while (n_rotated < n && m->inv_freq[n_rotated] > NO_ROTATION)
+        n_rotated++;
+    for (uint32_t i = 0; i < n; i++) {
+        const double x = pow((double)m->hp->rope_theta, -2.0 * i / m->hp->rope_dims);
+
+        if (i < n_rotated ? fabs(x - (double)m->inv_freq[i]) > 1e-5 * x
+                          : m->inv_freq[i] > NO_ROTATION)
+            return false;
+    }
+    hp->rope_pairs = n_rotated;
+    return n_rotated > 0;
 }
 
 struct rope_params rope_of_layer(const struct model *m, uint32_t i_layer)

@@ -9,8 +9,8 @@
  * The error of a weight x counts in proportion to √(x² + mean of x²), because large weights matter
  * more in products. If its column has an importance, the error counts in proportion to the
  * importance × √(x² + 8 × mean of x²). With the factor 8, x itself matters less beside the
- * importance, and the predictions of trained models diverge least. Values that are not finite count
- * as zero.
+ * importance, and the predictions of trained models diverge least; in IQ1_S they do with the factor
+ * 2. Values that are not finite count as zero.
  */
 
 #include <math.h>
@@ -26,6 +26,7 @@
 
 /* How much the mean of the squares counts beside the square of a weight with importance. */
 #define IQ_MEAN_BY_IMPORTANCE 8.0f
+#define IQ_MEAN_IQ1_S         2.0f
 
 /* Describes how a format stores scales: scale = d × (2 s + 1) / divisor. */
 struct iq_format {
@@ -51,8 +52,9 @@ struct iq_block {
     struct search_fit fit[MAX_PARTS];
 };
 
-/* Reads a block. If the importance of all elements is 0, it is ignored. */
-static void iq_load(struct iq_block *b, const float *src, const float *importance)
+/* Reads a block. If the importance of all elements is 0, all elements count alike. */
+static void iq_load(const struct iq_format *f, struct iq_block *b, const float *src,
+                    const float *importance)
 {
     float mean = 0, all = 0;
 
@@ -68,7 +70,8 @@ static void iq_load(struct iq_block *b, const float *src, const float *importanc
     }
     for (unsigned i = 0; i < SUPER_ELEMS && importance; i++)
         all += importance[i];
-    mean *= all > 0 ? IQ_MEAN_BY_IMPORTANCE : 1;
+    if (all > 0)
+        mean *= f->has_shift ? IQ_MEAN_IQ1_S : IQ_MEAN_BY_IMPORTANCE;
     for (unsigned i = 0; i < SUPER_ELEMS; i++)
         b->w[i] = sqrtf(mean + b->x[i] * b->x[i]) * (all > 0 ? importance[i] : 1);
 }
@@ -191,7 +194,7 @@ static bool iq_encode(const struct iq_format *f, struct iq_block *b, const float
     const unsigned n_parts = SUPER_ELEMS / f->n_part;
     float scale[MAX_PARTS], most = 0;
 
-    iq_load(b, src, importance);
+    iq_load(f, b, src, importance);
     if (b->most == 0)
         return false;
     memset(b->shift, 0, sizeof(b->shift));

@@ -273,9 +273,11 @@ static bool scale_try(const struct search_how *how, const float *x, const float 
 float search_scale(const struct search_how *how, const float *x, const float *w, unsigned n)
 {
     /* The largest magnitude, in units of the largest coordinate. If it is above 1, the largest
-     * numbers are cut off, and the others are more exact. */
-    static const float ratios[] = {0.85f, 1.0f, 1.15f, 1.3f, 1.45f};
+     * numbers are cut off, and the others are more exact. With 8 levels, less is gained by that. */
+    static const float few[] = {0.85f, 1.0f, 1.15f, 1.3f, 1.45f}, many[] = {0.9f, 1.05f, 1.2f};
     const struct search *s = how->search;
+    const float *ratios = s->n_levels == MAX_LEVELS ? many : few;
+    const size_t n_ratios = s->n_levels == MAX_LEVELS ? ARRAY_SIZE(many) : ARRAY_SIZE(few);
     float most = 0, mean = 0, best = 0, best_gain = 0;
 
     for (unsigned i = 0; i < n; i++) {
@@ -284,7 +286,7 @@ float search_scale(const struct search_how *how, const float *x, const float *w,
     }
     if (!(most > 1e-30f))
         return 0;
-    for (size_t i = 0; i < ARRAY_SIZE(ratios); i++)
+    for (size_t i = 0; i < n_ratios; i++)
         scale_try(how, x, w, n, most / (s->level[s->n_levels - 1] * ratios[i]), &best_gain, &best);
     /* This scale suits numbers of nearly the same magnitude, because some grids have only low
      * points with 8 equal coordinates. */

@@ -19,20 +19,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/cpu/matmul/matmul.h"
+#include "coding.h"
 #include "core/clock.h"
 #include "core/cpu.h"
-#include "harness.h"
-#include "quant/coded.h"
 #include "quant/dtype.h"
 #include "weights.h"
 
-#define CACHE_K       2048u
-#define CACHE_GROUP   128u         /* columns that share a scale in affine formats */
-#define CACHE_RUNS    400u         /* the result is that of the fastest run */
-#define CACHE_TRACED  32u          /* rows of W in a trace */
-#define CACHE_CHAIN   4096u        /* dependent additions that measure the clock */
-#define CACHE_UNKNOWN (512u << 10) /* bytes of a cache whose size is not known */
+#define CACHE_K            2048u
+#define CACHE_GROUP        128u  /* columns that share a scale in affine formats */
+#define CACHE_RUNS         400u  /* the result is that of the fastest run */
+#define CACHE_TRACED       32u   /* rows of W in a trace */
+#define CACHE_TRACED_CODED 512u  /* the same for coded matrices, as many as a kernel multiplies */
+#define CACHE_CHAIN        4096u /* dependent additions that measure the clock */
+#define CACHE_UNKNOWN      (512u << 10) /* bytes of a cache whose size is not known */
 
 /* The size of the second-level cache; 0 or negative: the C library does not know it. */
 #if defined(_SC_LEVEL2_CACHE_SIZE)
@@ -170,31 +169,128 @@ static void cache_product(void *arg)
     matmul_rows(bed->ops, &bed->args, 0, bed->N);
 }
 
-/* Returns the bytes of weights per cycle. */
-static double cache_rate(struct check *c, enum inf_dtype dtype)
+/* Returns the cycles of the fastest of several runs of product(arg). */
+static double cache_cycles(void (*product)(void *arg), void *arg)
 {
     double run = INFINITY, chain = INFINITY;
-    struct cache_bed bed;
 
-    cache_bed_new(c, &bed, dtype, cache_rows(dtype));
-    cache_bed_fill(c, &bed);
     for (unsigned i = 0; i < CACHE_RUNS; i++) {
         const uint64_t start = clock_nsec();
 
-        cache_product(&bed);
+        product(arg);
         run = fmin(run, (double)(clock_nsec() - start));
         chain = fmin(chain, cache_chain_nsec());
     }
-    cache_bed_done(&bed);
-    return (double)bed.bytes / (run / chain * CACHE_CHAIN);
+    return run / chain * CACHE_CHAIN;
 }
 
-/* Packed ternary rows and coded matrices have their own kernels. MXFP4 whose scales lie apart from
- * the codes is multiplied as MXFP4. */
+/* Returns the bytes of weights per cycle. */
+static double cache_rate(struct check *c, enum inf_dtype dtype)
+{
+    struct cache_bed bed;
+    double rate;
+
+    cache_bed_new(c, &bed, dtype, cache_rows(dtype));
+    cache_bed_fill(c, &bed);
+    rate = (double)bed.bytes / cache_cycles(cache_product, &bed);
+    cache_bed_done(&bed);
+    return rate;
+}
+
+/* Packed ternary rows have kernels of their own, and so have coded matrices, which are in the list
+ * below. MXFP4 whose scales lie apart from the codes is multiplied as MXFP4. */
 static bool cache_measures(enum inf_dtype dtype)
 {
     return dtype != INF_DTYPE_BITNET && dtype != INF_DTYPE_FP4_PLANES &&
            coded_kind(dtype).bits == 0;
+}
+
+/* ---- coded matrices ---- */
+
+/* The coded matrices that are measured. The scales of FP8 belong to a row or, in checkpoints of
+ * DeepSeek's kind, to 128 × 128 weights. */
+static const struct cache_coded {
+    const char *label;
+    enum inf_dtype dtype, scale_type;
+    uint32_t group, group_rows;
+    bool ordered;
+} cache_codeds[] = {
+    {"GPTQ2", INF_DTYPE_GPTQ2, INF_DTYPE_F16, 128, 1, false},
+    {"GPTQ3", INF_DTYPE_GPTQ3, INF_DTYPE_F16, 128, 1, false},
+    {"GPTQ4", INF_DTYPE_GPTQ4, INF_DTYPE_F16, 128, 1, false},
+    {"GPTQ8", INF_DTYPE_GPTQ8, INF_DTYPE_F16, 128, 1, false},
+    {"GPTQ2_ORDER", INF_DTYPE_GPTQ2, INF_DTYPE_F16, 128, 1, true},
+    {"GPTQ3_ORDER", INF_DTYPE_GPTQ3, INF_DTYPE_F16, 128, 1, true},
+    {"GPTQ4_ORDER", INF_DTYPE_GPTQ4, INF_DTYPE_F16, 128, 1, true},
+    {"GPTQ8_ORDER", INF_DTYPE_GPTQ8, INF_DTYPE_F16, 128, 1, true},
+    {"AWQ4", INF_DTYPE_AWQ4, INF_DTYPE_F16, 128, 1, false},
+    {"CT4", INF_DTYPE_CT4, INF_DTYPE_BF16, 128, 1, false},
+    {"CT8", INF_DTYPE_CT8, INF_DTYPE_BF16, 128, 1, false},
+    {"INT8", INF_DTYPE_INT8, INF_DTYPE_BF16, CACHE_K, 1, false},
+    {"FP8", INF_DTYPE_FP8, INF_DTYPE_BF16, CACHE_K, 1, false},
+    {"FP8_128", INF_DTYPE_FP8, INF_DTYPE_F32, 128, 128, false},
+    {"NF4", INF_DTYPE_NF4, INF_DTYPE_F32, 64, 1, false},
+    {"CTFP4", INF_DTYPE_CTFP4, INF_DTYPE_F32, 16, 1, false},
+};
+
+struct cache_coded_bed {
+    struct check *c;
+    struct coding t;
+};
+
+static void cache_coded_product(void *arg)
+{
+    struct cache_coded_bed *bed = arg;
+
+    coding_run(bed->c, &bed->t);
+}
+
+/* Makes a product with @N rows of W. */
+static void cache_coded_new(struct check *c, struct cache_coded_bed *bed,
+                            const struct cache_coded *m, uint32_t N)
+{
+    const struct coding_shape s = {.M = 1,
+                                   .N = N,
+                                   .K = CACHE_K,
+                                   .group = m->group,
+                                   .dtype = m->dtype,
+                                   .scale_type = m->scale_type,
+                                   .zeros = coded_kind(m->dtype).by_place,
+                                   .ordered = m->ordered,
+                                   .group_rows = m->group_rows};
+
+    bed->c = c;
+    coding_init(c, &bed->t, &s);
+}
+
+static uint64_t cache_coded_bytes(const struct cache_coded_bed *bed)
+{
+    return bed->t.codes.size + coded_plane_bytes(&bed->t.coded);
+}
+
+/* Returns the bytes of weights per cycle. */
+static double cache_coded_rate(struct check *c, const struct cache_coded *m)
+{
+    const uint64_t row = CACHE_K * coded_kind(m->dtype).bits / 8;
+    struct cache_coded_bed bed;
+    double rate;
+
+    cache_coded_new(c, &bed, m, (uint32_t)(cache_half() / row / 128 * 128));
+    rate = (double)cache_coded_bytes(&bed) / cache_cycles(cache_coded_product, &bed);
+    coding_done(c, &bed.t);
+    return rate;
+}
+
+/* ---- the traces and the table ---- */
+
+static void cache_trace_coded(struct check *c, const struct cache_coded *m)
+{
+    struct cache_coded_bed bed;
+
+    cache_coded_new(c, &bed, m, CACHE_TRACED_CODED);
+    printf("bytes %llu\n", (unsigned long long)cache_coded_bytes(&bed));
+    trace_run(cache_coded_product, &bed);
+    coding_done(c, &bed.t);
 }
 
 int bench_trace(struct check *c, const struct selection *sel)
@@ -213,13 +309,36 @@ int bench_trace(struct check *c, const struct selection *sel)
         cache_bed_done(&bed);
         return 0;
     }
+    for (size_t i = 0; i < ARRAY_SIZE(cache_codeds); i++)
+        if (strcmp(cache_codeds[i].label, sel->trace) == 0) {
+            cache_trace_coded(c, &cache_codeds[i]);
+            return 0;
+        }
     return -EINVAL;
+}
+
+/* Prints the row of a format, or of the coded matrix @coded. */
+static void cache_print(struct check *c, const struct selection *sel, const char *label,
+                        enum inf_dtype dtype, const struct cache_coded *coded)
+{
+    if (sel->format && !strstr(label, sel->format))
+        return;
+    printf("%-12s", label);
+    for (size_t r = 0; cpu_rung_at(r); r++) {
+        const char *rung = cpu_rung_at(r);
+
+        if ((sel->rung && strcmp(sel->rung, rung) != 0) || cpu_rung_flags(rung, &c->flags) < 0 ||
+            matmul_ops_get(c->flags) == matmul_ops_get(0))
+            printf(" %11s", "-");
+        else
+            printf(" %11.2f", coded ? cache_coded_rate(c, coded) : cache_rate(c, dtype));
+        fflush(stdout);
+    }
+    printf("\n");
 }
 
 void bench_in_cache(struct check *c, const struct selection *sel)
 {
-    const struct matmul_ops *ref = matmul_ops_get(0);
-
     printf(
         "one row of x, weights of %.0f KiB in the second-level cache: bytes per cycle and core\n",
         (double)cache_half() / 1024);
@@ -227,20 +346,9 @@ void bench_in_cache(struct check *c, const struct selection *sel)
     for (size_t r = 0; cpu_rung_at(r); r++)
         printf(" %11s", cpu_rung_at(r));
     printf("\n");
-    for (int d = 0; d < INF_DTYPE_N; d++) {
-        if (!cache_measures((enum inf_dtype)d))
-            continue;
-        printf("%-12s", dtype_info((enum inf_dtype)d)->label);
-        for (size_t r = 0; cpu_rung_at(r); r++) {
-            const char *rung = cpu_rung_at(r);
-
-            if ((sel->rung && strcmp(sel->rung, rung) != 0) ||
-                cpu_rung_flags(rung, &c->flags) < 0 || matmul_ops_get(c->flags) == ref)
-                printf(" %11s", "-");
-            else
-                printf(" %11.2f", cache_rate(c, (enum inf_dtype)d));
-            fflush(stdout);
-        }
-        printf("\n");
-    }
+    for (int d = 0; d < INF_DTYPE_N; d++)
+        if (cache_measures((enum inf_dtype)d))
+            cache_print(c, sel, dtype_info((enum inf_dtype)d)->label, (enum inf_dtype)d, NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(cache_codeds); i++)
+        cache_print(c, sel, cache_codeds[i].label, cache_codeds[i].dtype, &cache_codeds[i]);
 }

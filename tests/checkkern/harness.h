@@ -73,6 +73,7 @@ CHECKS(X)
 struct selection {
     const char *test, *rung; /* NULL: all */
     const char *trace;       /* the format whose product is traced; NULL: none */
+    const char *format;      /* what the names of measured formats contain; NULL: all */
     uint64_t seed;
     unsigned share;
     bool bench, in_cache;

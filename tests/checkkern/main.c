@@ -4,15 +4,16 @@
  * Reads the command line of checkkern, and runs the checks.
  *
  * checkkern [--seed N] [--test NAME] [--rung NAME] [--only cpu|devices] [--share N] [--threads N]
- *           [--bench [--in-cache]] [--trace FORMAT] [--list]
+ *           [--bench [--in-cache [--format TEXT]]] [--trace FORMAT] [--list]
  *
  * A rung is an instruction set level of the CPU, or the name of a device, such as "vulkan:0". The
  * name "cpu" runs the checks of devices on the CPU. With --share, the program runs only one in N
  * cases, chosen at random, of the checks of devices and of the long checks of the CPU. With
  * SCONCE_TEST_FULL it runs all cases. Under a slow tool such as ASan it runs fewer cases. The
  * program prints its seed; the same seed repeats a failure. When a kernel crashes, the program
- * prints the names of the check and of the rung. With --trace it prints the addresses of the
- * instructions of a product of one row (harness.h).
+ * prints the names of the check and of the rung. --format limits --in-cache to the formats whose
+ * names contain a text. With --trace it prints the addresses of the instructions of a product of
+ * one row (harness.h).
  */
 
 #include <errno.h>
@@ -93,17 +94,12 @@ static unsigned run_rungs(const struct selection *sel, unsigned *n_failed)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"test", required_argument, NULL, 't'},
-        {"rung", required_argument, NULL, 'r'},
-        {"only", required_argument, NULL, 'o'},
-        {"threads", required_argument, NULL, 'j'},
-        {"bench", no_argument, NULL, 'b'},
-        {"in-cache", no_argument, NULL, 'c'},
-        {"list", no_argument, NULL, 'l'},
-        {"share", required_argument, NULL, 'h'},
-        {"trace", required_argument, NULL, 'e'},
-        {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},    {"test", required_argument, NULL, 't'},
+        {"rung", required_argument, NULL, 'r'},    {"only", required_argument, NULL, 'o'},
+        {"threads", required_argument, NULL, 'j'}, {"bench", no_argument, NULL, 'b'},
+        {"in-cache", no_argument, NULL, 'c'},      {"format", required_argument, NULL, 'f'},
+        {"list", no_argument, NULL, 'l'},          {"share", required_argument, NULL, 'h'},
+        {"trace", required_argument, NULL, 'e'},   {NULL, 0, NULL, 0},
     };
     struct selection sel = {.seed = clock_nsec()};
     unsigned n_run = 0, n_failed = 0;
@@ -136,6 +132,9 @@ int main(int argc, char **argv)
             break;
         case 'c':
             sel.in_cache = true;
+            break;
+        case 'f':
+            sel.format = optarg;
             break;
         case 'e':
             sel.trace = optarg;

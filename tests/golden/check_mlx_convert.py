@@ -7,9 +7,9 @@
 SCONCE is the program. The models have the configurations of make_mlx.py and random weights in BF16,
 F16 or F32. mlx-lm saves each of them without quantization; sconce converts this directory, and
 mlx-lm quantizes the same weights. Names, types, shapes and bits of all tensors must be equal, and
-mlx-lm must load the directory of sconce and compute the same logits from it as from its own. Models
-of Llama and Qwen 3 are also converted to a GGUF file, and from there to a directory, with the same
-result. Exit status: 0 when all are equal, 1 when some differ, 77 (skipped) without mlx-lm.
+mlx-lm must load the directory of sconce and compute the same logits from it as from its own. All
+these models are also converted to a GGUF file, and from there to a directory, with the same result.
+Exit status: 0 when all are equal, 1 when some differ, 77 (skipped) without mlx-lm.
 """
 import json
 import pathlib
@@ -35,7 +35,15 @@ LLAMA = make_mlx.LLAMA | WIDE
 MOE = make_mlx.QWEN3_MOE | WIDE | {"moe_intermediate_size": 64}
 QWEN3_5 = make_mlx.QWEN3_5 | {"text_config": make_mlx.QWEN3_5["text_config"] | {
     "hidden_size": 64, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64}}
-OSS = make_mlx.OSS | {"hidden_size": 128, "intermediate_size": 128}
+QWEN3_NEXT = make_mlx.QWEN3_NEXT | {
+    "hidden_size": 64, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64}
+QWEN3_5_DENSE = {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5",
+                 "tie_word_embeddings": False, "text_config": make_mlx.DELTA | {
+                     "model_type": "qwen3_5_text", "linear_num_key_heads": 2,
+                     "linear_num_value_heads": 4, "tie_word_embeddings": False}}
+# GGUF files of gpt-oss always mean that the ramp of YaRN is not rounded.
+OSS = make_mlx.OSS | {"hidden_size": 128, "intermediate_size": 128,
+                      "rope_scaling": make_mlx.OSS["rope_scaling"] | {"truncate": False}}
 GEMMA3N = make_mlx.GEMMA3N | {"text_config": make_mlx.GEMMA3N["text_config"] | {
     "hidden_size": 128, "intermediate_size": [128] * 4}}
 GEMMA4 = make_mlx.gemma4(make_mlx.EXPERTS, 2, hidden_size=128, moe_intermediate_size=64)
@@ -54,6 +62,8 @@ CASES = [
     ("MLX_MIXED_2_6", (64, 4, "affine"), "mixed_2_6", LLAMA, mx.bfloat16),
     ("MLX_MIXED_3_4_G32", (32, 4, "affine"), "mixed_3_4", LLAMA, mx.bfloat16),
     ("MLX4", (64, 4, "affine"), None, QWEN3_5, mx.bfloat16),
+    ("MLX4", (64, 4, "affine"), None, QWEN3_5_DENSE, mx.float32),
+    ("MLX4", (64, 4, "affine"), None, QWEN3_NEXT, mx.bfloat16),
     ("MLX4", (64, 4, "affine"), None, OSS, mx.bfloat16),
     ("MLX_MXFP4", (32, 4, "mxfp4"), None, OSS, mx.bfloat16),
     ("MLX4", (64, 4, "affine"), None, GEMMA3N, mx.bfloat16),
@@ -95,7 +105,8 @@ def convert_gguf(sconce, root, kind, numbers):
     """Converts the model to a GGUF file, and the file to a directory, which it returns. The model
     gets a tokenizer of bytes."""
     models = pathlib.Path(__file__).resolve().parent / "models"
-    n = json.loads((root / "model/config.json").read_text())["vocab_size"]
+    config = json.loads((root / "model/config.json").read_text())
+    n = config.get("text_config", config)["vocab_size"]
     tokenizer = json.loads((models / "llama-gqa/tokenizer.json").read_text())
     vocab = tokenizer["model"]["vocab"]
     tokenizer["model"]["vocab"] = {k: i for k, i in vocab.items() if i < n}
@@ -124,9 +135,7 @@ def check(sconce, kind, how, recipe, config, numbers, root):
     model, _ = quantize_model(model, config, *how, quant_predicate=predicate)
     save_model(root / "mlx", model)
     convert(sconce, root / "model", root / "sconce", kind)
-    made = {"": root / "sconce"}
-    if config["model_type"] in ("llama", "qwen3_moe"):
-        made[" by GGUF"] = convert_gguf(sconce, root, kind, numbers)
+    made = {"": root / "sconce", " by GGUF": convert_gguf(sconce, root, kind, numbers)}
     return sum(compare(kind, str(numbers).split(".")[-1] + how, path, model, tensors(root / "mlx"))
                for how, path in made.items())
 

@@ -57,6 +57,11 @@ DELTA = BASE | {
                         "mrope_section": [1, 1, 0]}}
 QWEN3_5 = {"architectures": ["Qwen3_5MoeForConditionalGeneration"], "model_type": "qwen3_5_moe",
            "tie_word_embeddings": True, "text_config": DELTA | FEW}
+QWEN3_NEXT = DELTA | EXPERTS | {
+    "architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "rope_theta": 1e7,
+    "partial_rotary_factor": 0.25, "rope_parameters": None, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "decoder_sparse_step": 1, "mlp_only_layers": [],
+    "norm_topk_prob": True, "tie_word_embeddings": False}
 
 
 def gemma4(experts, heads, **more):

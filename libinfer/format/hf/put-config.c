@@ -14,13 +14,15 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/text.h"
 #include "format/fields.h"
 #include "format/hf/config.h"
 
 struct put {
     const struct arch_desc *desc;
     const struct arch_class *class;
-    const struct hparams *hp;
+    const struct hparams *hp;     /* of the file */
+    const struct hparams *values; /* what config.json says */
     const struct hf_parts *parts;
     struct field_lists fields;
     json_t *to;
@@ -78,9 +80,22 @@ static void put_step(const struct put *p, const char *key)
     json_object_set_new(p->to, "mlp_only_layers", dense);
 }
 
+/* Writes a list with a number for each layer. */
+static void put_list(const struct put *p, const struct arch_field *f)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < p->values->n_layers; i++) {
+        const char *layer = (const char *)&p->values->layers[i];
+
+        json_array_append_new(list, number_json(*(const float *)(layer + f->layer - 1)));
+    }
+    json_object_set_new(p->to, f->hf, list);
+}
+
 static void put_field(const struct put *p, const struct arch_field *f)
 {
-    const void *at = field_of(f, p->hp);
+    const void *at = field_of(f, p->values);
 
     if (f->offset == FIELD(attn_scale)) {
         put_scale(p, f->hf);
@@ -95,7 +110,9 @@ static void put_field(const struct put *p, const struct arch_field *f)
         put_count(p, f->hf, *(const uint32_t *)at);
         break;
     case FIELD_NUMBER:
-        if (f->layer == 0 && *(const float *)at != 0)
+        if (f->layer > 0)
+            put_list(p, f);
+        else if (*(const float *)at != 0)
             put_number(p, f->hf, *(const float *)at);
         break;
     case FIELD_FLAG:
@@ -109,9 +126,44 @@ static void put_field(const struct put *p, const struct arch_field *f)
     }
 }
 
+/* Writes the rotation of each kind of layer of Gemma 4. */
+static void put_rope_kinds(const struct put *p)
+{
+    const struct hparams *hp = p->values;
+    struct put full = *p, window = *p;
+
+    full.to = json_pack("{s:s}", "rope_type", hp->rope_pairs > 0 ? "proportional" : "default");
+    put_number(&full, "rope_theta", hp->rope_theta);
+    if (hp->rope_pairs > 0)
+        put_number(&full, "partial_rotary_factor",
+                   (float)(2 * hp->rope_pairs) / (float)hp->rope_dims);
+    window.to = json_pack("{s:s}", "rope_type", "default");
+    put_number(&window, "rope_theta", hp->rope_theta_window);
+    json_object_set_new(
+        p->to, "rope_parameters",
+        json_pack("{s:o, s:o}", "full_attention", full.to, "sliding_attention", window.to));
+}
+
+/* Writes the rotation of Qwen 3.5. */
+static void put_rope_sections(const struct put *p)
+{
+    const struct hparams *hp = p->values;
+    struct put rope = *p;
+
+    rope.to = json_pack("{s:s}", "rope_type", "default");
+    put_number(&rope, "rope_theta", hp->rope_theta);
+    put_number(&rope, "partial_rotary_factor", (float)hp->rope_dims / (float)hp->head_dim);
+    if (hp->rope_sections[0] > 0)
+        json_object_set_new(rope.to, "mrope_section",
+                            json_pack("[I, I, I]", (json_int_t)hp->rope_sections[0],
+                                      (json_int_t)hp->rope_sections[1],
+                                      (json_int_t)hp->rope_sections[2]));
+    json_object_set_new(p->to, "rope_parameters", rope.to);
+}
+
 static void put_rope(const struct put *p)
 {
-    const struct hparams *hp = p->hp;
+    const struct hparams *hp = p->values;
     const char *type = hp->rope_scaling == ROPE_SCALING_YARN     ? "yarn"
                        : hp->rope_scaling == ROPE_SCALING_LLAMA3 ? "llama3"
                        : hp->rope_scaling == ROPE_SCALING_LINEAR ? "linear"
@@ -160,6 +212,18 @@ static void put_every(const struct put *p, const struct arch_window *w)
         put_count(p, w->hf_every_key, every);
 }
 
+/* Writes which layers are recurrent. */
+static void put_recurrent(const struct put *p)
+{
+    json_t *types = json_array();
+
+    for (uint32_t i = 0; i < p->hp->n_layers; i++)
+        json_array_append_new(types, json_string(p->hp->layers[i].kind == LAYER_RECURRENT
+                                                     ? "linear_attention"
+                                                     : "full_attention"));
+    json_object_set_new(p->to, "layer_types", types);
+}
+
 static void put_window(const struct put *p)
 {
     const struct arch_window *w = p->class->window;
@@ -200,21 +264,63 @@ static void put_parts(const struct put *p)
         json_object_set_new(p->to, "mlp_bias", json_boolean(p->parts->bias_mlp));
 }
 
-static void put_all(const struct put *p)
+/* Returns whether the keys of the language model are in an object of their own. */
+static bool is_nested(const struct arch_class *class)
+{
+    return (class->flags & CLASS_TEXT_CONFIG) &&
+           text_ends_with(class->name, "ForConditionalGeneration");
+}
+
+/* Writes keys that other programs need, but that say nothing more. */
+static void put_rest(const struct put *p)
+{
+    for (size_t i = 0; i < p->desc->n_constants; i++)
+        put_count(p, p->desc->constants[i].key, p->desc->constants[i].x);
+    if (field_reads_hf(&p->fields, "top_k_experts"))
+        json_object_set_new(p->to, "enable_moe_block", json_boolean(p->hp->experts.n > 0));
+    if (p->hp->gemma.per_layer > 0 && !field_reads_hf(&p->fields, "vocab_size_per_layer_input"))
+        put_count(p, "vocab_size_per_layer_input", p->hp->n_vocab);
+}
+
+static void put_keys(const struct put *p)
 {
     const struct arch_field *f;
 
-    json_object_set_new(p->to, "architectures", json_pack("[s]", p->class->name));
-    json_object_set_new(p->to, "model_type", json_string(p->class->model_type));
     for (size_t i = 0; (f = field_at(&p->fields, &i)); i++)
         if (f->hf)
             put_field(p, f);
     if (!field_reads_hf(&p->fields, "num_key_value_heads"))
         put_count(p, "num_key_value_heads", p->hp->n_kv_heads);
-    put_count(p, "head_dim", p->hp->head_dim);
-    put_rope(p);
+    if (!field_reads_hf(&p->fields, "head_dim"))
+        put_count(p, "head_dim", p->hp->head_dim);
+    if (p->hp->rope_dims_window > 0)
+        put_rope_kinds(p);
+    else if (p->desc->recurrent && is_nested(p->class))
+        put_rope_sections(p);
+    else
+        put_rope(p);
     put_window(p);
+    if (p->desc->recurrent)
+        put_recurrent(p);
     put_parts(p);
+    put_rest(p);
+}
+
+static void put_all(const struct put *p)
+{
+    struct put inner = *p;
+    char type[64];
+
+    json_object_set_new(p->to, "architectures", json_pack("[s]", p->class->name));
+    json_object_set_new(p->to, "model_type", json_string(p->class->model_type));
+    if (is_nested(p->class)) {
+        snprintf(type, sizeof(type), "%s_text", p->class->model_type);
+        inner.to = json_pack("{s:s}", "model_type", type);
+        json_object_set_new(p->to, "tie_word_embeddings", json_boolean(p->parts->tied));
+        put_count(p, "vocab_size", p->hp->n_vocab);
+        json_object_set_new(p->to, "text_config", inner.to);
+    }
+    put_keys(&inner);
 }
 
 /* ---- the comparison ---- */
@@ -262,6 +368,10 @@ static const char *find_other(const struct hparams *a, const struct hparams *b)
             hparams_head_dim(a, i) != hparams_head_dim(b, i) ||
             hparams_n_ff(a, i) != hparams_n_ff(b, i))
             return "the widths of layers";
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        if (a->layers[i].cutoff != b->layers[i].cutoff ||
+            a->layers[i].shared != b->layers[i].shared)
+            return "the cutoffs of gates or the sharing of keys and values";
     return NULL;
 }
 
@@ -269,10 +379,10 @@ static const char *find_other(const struct hparams *a, const struct hparams *b)
 static const char *find_difference(const struct put *p, const struct hf_config *c)
 {
     const struct arch_field *f;
-    const char *name = hparams_difference(p->hp, &c->hp);
+    const char *name = hparams_difference(p->values, &c->hp);
 
     for (size_t i = 0; !name && (f = field_at(&p->fields, &i)); i++)
-        if (!field_is_same(f, p->hp, &c->hp))
+        if (!field_is_same(f, p->values, &c->hp))
             name = f->hf ? f->hf : f->gguf;
     if (!name)
         name = find_other(p->hp, &c->hp);
@@ -313,11 +423,17 @@ int hf_put_config(const struct arch_list *archs, const struct arch_desc *desc,
                   const struct hparams *hp, const struct hf_parts *parts, json_t **ret_config,
                   bool *ret_add_one, struct inf_err *reterr)
 {
-    const unsigned others = CLASS_TEXT_CONFIG | CLASS_CLASSIFIES | CLASS_LATE | CLASS_NO_HEAD;
-    struct put p = {.desc = desc, .hp = hp, .parts = parts};
+    const unsigned others = CLASS_CLASSIFIES | CLASS_LATE | CLASS_NO_HEAD | CLASS_PART;
+    _cleanup_free_ struct hparams *values = NEW(struct hparams, 1);
+    struct put p = {.desc = desc, .hp = hp, .values = values, .parts = parts};
     struct inf_err err = {0}, later;
     int r = -EOPNOTSUPP;
 
+    if (!values)
+        return err_set(reterr, ENOMEM, "out of memory");
+    *values = *hp;
+    if (desc->to_hf)
+        desc->to_hf(values);
     for (size_t i = 0; r < 0 && r != -ENOMEM && i < desc->n_classes; i++) {
         p.class = &desc->classes[i];
         if (!p.class->model_type || (p.class->flags & others))

@@ -29,14 +29,21 @@ typedef __m512 v_flt;
 #define v_high32(a, b)      _mm512_unpackhi_epi32(a, b)
 #define v_low64(a, b)       _mm512_unpacklo_epi64(a, b)
 #define v_high64(a, b)      _mm512_unpackhi_epi64(a, b)
+#define v_low8(a, b)        _mm512_unpacklo_epi8(a, b)
+#define v_high8(a, b)       _mm512_unpackhi_epi8(a, b)
+#define v_low16(a, b)       _mm512_unpacklo_epi16(a, b)
+#define v_high16(a, b)      _mm512_unpackhi_epi16(a, b)
 #define v_and(a, b)         _mm512_and_si512(a, b)
 #define v_or(a, b)          _mm512_or_si512(a, b)
 #define v_xor(a, b)         _mm512_xor_si512(a, b)
+#define v_any(a)            (_mm512_test_epi32_mask(a, a) != 0)
 #define v_add(a, b)         _mm512_add_epi32(a, b)
 #define v_mul(a, b)         _mm512_mullo_epi32(a, b)
 #define v_shr(a, n)         _mm512_srli_epi32(a, n)
 #define v_shl(a, n)         _mm512_slli_epi32(a, n)
 #define v_sar(a, n)         _mm512_srai_epi32(a, n)
+#define v_shr16(a, n)       _mm512_srl_epi16(a, _mm_cvtsi32_si128((int)(n)))
+#define v_shl16(a, n)       _mm512_sll_epi16(a, _mm_cvtsi32_si128((int)(n)))
 #define v_set(u)            _mm512_set1_epi32((int)(u))
 #define v_zero()            _mm512_setzero_si512()
 #define v_load(p)           _mm512_loadu_si512(p)
@@ -65,6 +72,24 @@ static inline v_int v_bcast(const void *p)
 
     __builtin_memcpy(&u, p, 4);
     return _mm512_set1_epi32(u);
+}
+
+/* Brings the bytes of each 16 bytes into an order. */
+static inline v_int v_shuffle16(v_int a, const uint8_t order[16])
+{
+    return _mm512_shuffle_epi8(a, _mm512_broadcast_i32x4(_mm_load_si128((const void *)order)));
+}
+
+/* Returns @a in lanes 0 … 7, and @b in the other lanes. */
+static inline v_int v_eights(uint32_t a, uint32_t b)
+{
+    return _mm512_inserti64x4(v_set(a), _mm256_set1_epi32((int)b), 1);
+}
+
+/* Repeats 32-bit lane @n of each 16 bytes. */
+static inline v_int v_quad(v_int a, unsigned n)
+{
+    return _mm512_shuffle_epi8(a, v_set(0x03020100 + 0x04040404 * n));
 }
 
 static inline v_int v_rows16(const uint8_t *p, size_t stride)

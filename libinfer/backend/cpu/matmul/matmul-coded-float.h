@@ -94,15 +94,56 @@ static void TILE_NAME(fill_fp8)(struct matmul_panel *p, const struct coded *c, u
     }
 }
 
-/* Replaces each lane of @v, which is 0 … 15, by an element of @table. */
+/* Struct coded_table has a table of 16 floats. coded_lookup() returns in each lane the element of
+ * the table whose number is in the 4 bits of @v from bit @at on. */
 #if VEC_N == 16
-#define coded_lookup(v, table) _mm512_permutexvar_ps(v, _mm512_loadu_ps(table))
+struct coded_table {
+    __m512 v;
+};
+
+INLINE struct coded_table coded_table_load(const float *p)
+{
+    return (struct coded_table){_mm512_loadu_ps(p)};
+}
+
+INLINE v_flt coded_lookup(v_int v, const unsigned at, const struct coded_table *table)
+{
+    return _mm512_permutexvar_ps(v_shr(v, at), table->v);
+}
+#elif VEC_N == 8
+struct coded_table {
+    __m256 low, high;
+};
+
+INLINE struct coded_table coded_table_load(const float *p)
+{
+    return (struct coded_table){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+
+INLINE v_flt coded_lookup(v_int v, const unsigned at, const struct coded_table *table)
+{
+    const v_int number = v_shr(v, at);
+
+    /* The top bit of the number chooses between the halves of the table. */
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table->low, number),
+                            _mm256_permutevar8x32_ps(table->high, number),
+                            v_bits(v_shl(v, 28 - at)));
+}
 #else
-INLINE v_flt coded_lookup(v_int v, const float *table)
+struct coded_table {
+    const float *p;
+};
+
+INLINE struct coded_table coded_table_load(const float *p)
+{
+    return (struct coded_table){p};
+}
+
+INLINE v_flt coded_lookup(v_int v, const unsigned at, const struct coded_table *table)
 {
     float y[VEC_N] __attribute__((aligned(64)));
 
-    UNROLL for (unsigned i = 0; i < VEC_N; i++) y[i] = table[((coded_u32)v)[i]];
+    UNROLL for (unsigned i = 0; i < VEC_N; i++) y[i] = table->p[((coded_u32)v)[i] >> at & 15];
     return v_loadf(y);
 }
 #endif
@@ -113,6 +154,7 @@ static void TILE_NAME(fill_nf4)(struct matmul_panel *p, const struct coded *c, u
 {
     const size_t stride = c->cols / 2;
     const uint8_t *w = (const uint8_t *)c->codes + n * stride + k / 2;
+    const struct coded_table table = coded_table_load(c->table);
     float scale[PANEL_N] __attribute__((aligned(64)));
     uint32_t g = UINT32_MAX;
 
@@ -125,9 +167,9 @@ static void TILE_NAME(fill_nf4)(struct matmul_panel *p, const struct coded *c, u
 
             UNROLL for (unsigned t = 0; t < 8; t++)
             {
-                const v_int code = v_and(v_shr(v, 4 * (t ^ 1)), v_set(15));
+                const v_flt f = coded_lookup(v, 4 * (t ^ 1), &table);
 
-                v_storef(&p->f[i + t][j], v_mulf(coded_lookup(code, c->table), v_loadf(scale + j)));
+                v_storef(&p->f[i + t][j], v_mulf(f, v_loadf(scale + j)));
             }
         }
     }

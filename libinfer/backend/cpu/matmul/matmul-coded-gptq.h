@@ -7,10 +7,10 @@
  * A vector has the words of VEC_N columns of y. A unit is a vector with 4 codes of each column, one
  * per byte. Units are unpacked in the order that is simplest to compute. In this order the codes of
  * a unit are not neighbors, so the block of x is brought to the same order. A lane has the sum of
- * its column, and nothing is transposed. The float arithmetic is that of the tiles.
+ * its column, and nothing is transposed. The float arithmetic is that of the tiles. Codes of 8 bits
+ * are multiplied without their zero, and scale × (128 - zero) is an offset.
  *
- * In a matrix with an order, the codes of neighboring places lie in different words. Each code is
- * loaded and moved to its byte. The numbers of x are already in the order of places.
+ * matmul-coded-ordered.h multiplies matrices with an order.
  */
 
 #define GPTQ_V       4u /* vectors that are computed together */
@@ -19,11 +19,12 @@
 #define GPTQ_M       (VEC_N == 16 ? 4u : 2u)
 #define GPTQ_AHEAD   12u /* rows of words from the row that is read to the row that is prefetched */
 
-/* Holds the scales and zeros of the columns in one group, and the float sums of the columns. */
+/* Holds the scales and zeros of the columns in one group, and the float sums of the columns. Only
+ * codes of 8 bits have sums of offsets, which belong to the current chunk of k. */
 struct gptq_strip {
-    v_flt scale[GPTQ_V];
+    v_flt scale[GPTQ_V], offset[GPTQ_V];
     v_int zero[GPTQ_V];
-    v_flt acc[GPTQ_M][GPTQ_V];
+    v_flt acc[GPTQ_M][GPTQ_V], offsets[GPTQ_M][GPTQ_V];
 };
 
 /* Describes the columns that are computed together. */
@@ -48,6 +49,8 @@ INLINE void gptq_group(const struct coded *c, uint32_t n, uint32_t g, struct gpt
     {
         s->scale[i] = v_loadf(scale + VEC_N * i);
         s->zero[i] = v_load(zero + VEC_N * i);
+        s->offset[i] = v_mulf(s->scale[i],
+                              v_to_float(v_add(v_xor(s->zero[i], v_set(UINT32_MAX)), v_set(129))));
     }
 }
 
@@ -76,9 +79,14 @@ INLINE void gptq_split3(v_int v, v_int unit[2])
 /* Unpacks 32 codes of VEC_N columns, whose words begin at @w. */
 INLINE void gptq_units(const uint8_t *w, uint64_t stride, const unsigned bits, v_int unit[8])
 {
-    v_int v[4];
+    v_int v[8];
 
     UNROLL for (unsigned i = 0; i < bits; i++) v[i] = v_load(w + i * stride);
+    if (bits == 8) {
+        UNROLL for (unsigned i = 0; i < 8; i++) unit[i] =
+            v_xor(v[i], v_set(VEC_S8 ? 0x80808080 : 0));
+        return;
+    }
     if (bits == 3) {
         gptq_split3(v[0], unit);
         gptq_split3(v_or(v_shr(v[0], 24), v_shl(v[1], 8)), unit + 2);
@@ -96,13 +104,30 @@ INLINE void gptq_units(const uint8_t *w, uint64_t stride, const unsigned bits, v
 }
 
 /* Adds the integer sums of a block to the float sums. */
-INLINE void gptq_add(const struct matmul_q8 *x, const unsigned m, const unsigned i, v_int sum,
-                     struct gptq_strip *s)
+INLINE void gptq_add(const struct matmul_q8 *x, const unsigned bits, const unsigned m,
+                     const unsigned i, v_int sum, struct gptq_strip *s)
 {
-    const v_int all = v_add(sum, v_mul(s->zero[i], v_set(x->nsum[0] + x->nsum[1])));
+    const int32_t nsum = x->nsum[0] + x->nsum[1];
+    const v_int all = bits < 8 ? v_add(sum, v_mul(s->zero[i], v_set(nsum)))
+                               : v_add(sum, v_set(VEC_S8 ? 0 : nsum * 128));
     const v_flt scaled = v_mulf(v_to_float(all), s->scale[i]);
 
     s->acc[m][i] = v_fma(scaled, v_bcastf(&x->d), s->acc[m][i]);
+    if (bits == 8)
+        s->offsets[m][i] = v_fma(s->offset[i], v_bcastf(&x->s), s->offsets[m][i]);
+}
+
+/* Adds the sums of offsets to the other sums if a chunk or the row ends at element @k. */
+INLINE void gptq_chunk(const struct matmul_args *a, uint32_t k, const unsigned m_n,
+                       struct gptq_strip *s)
+{
+    if (k % PANEL_K != 0 && k < a->K)
+        return;
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
+    {
+        s->acc[m][i] = v_addf(s->acc[m][i], s->offsets[m][i]);
+        s->offsets[m][i] = v_setf(0);
+    }
 }
 
 /* Returns the place to prefetch while the words of row @row are read: a few rows below, or at the
@@ -118,12 +143,19 @@ INLINE const uint8_t *gptq_ahead(const struct gptq_place *p, uint32_t row)
 INLINE void gptq_block(const struct gptq_place *p, uint32_t b, const unsigned bits,
                        const unsigned m_n, struct gptq_strip *s)
 {
-    const struct cols_kind kind = {.steps = 8, .narrow = 8};
+    const struct cols_kind kind = {
+        .steps = 8, .is_s8 = bits == 8 && VEC_S8, .narrow = bits < 8 ? 8 : 1};
     const uint8_t *w = p->w + (uint64_t)b * bits * p->stride;
     const uint8_t *ahead = gptq_ahead(p, b * bits);
+    const int8_t *x[GPTQ_M];
     int8_t q[GPTQ_M][32];
 
-    UNROLL for (unsigned m = 0; m < m_n; m++) gptq_order(p->x[m] + b, bits, q[m]);
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        x[m] = bits < 8 ? q[m] : p->x[m][b].q;
+        if (bits < 8)
+            gptq_order(p->x[m] + b, bits, q[m]);
+    }
     UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
     {
         v_int unit[8];
@@ -132,63 +164,16 @@ INLINE void gptq_block(const struct gptq_place *p, uint32_t b, const unsigned bi
             prefetch_line(ahead + t * p->stride + 4 * VEC_N * i);
         gptq_units(w + 4 * VEC_N * i, p->stride, bits, unit);
         UNROLL for (unsigned m = 0; m < m_n; m++)
-            gptq_add(p->x[m] + b, m, i, cols_sum(unit, q[m], 0, kind), s);
+            gptq_add(p->x[m] + b, bits, m, i, cols_sum(unit, x[m], 0, kind), s);
     }
 }
 
-/* Adds the code at bit @at of each word to the unit, in byte @t. @code has the bits of a code. */
-INLINE v_int gptq_put(v_int unit, const uint8_t *w, uint64_t stride, const unsigned t, uint32_t at,
-                      uint32_t bits)
-{
-    const uint32_t code = (1u << bits) - 1;
-    v_int v = v_load(w);
+#include "backend/cpu/matmul/matmul-coded-ordered.h"
 
-    if (32 % bits != 0 && at + bits > 32) {
-        v = (v_int)(((coded_u32)v >> at) | ((coded_u32)v_load(w + stride) << (32 - at)));
-        at = 0;
-    }
-#if VEC_N == 16
-    return _mm512_ternarylogic_epi32(unit, _mm512_rolv_epi32(v, v_set(8 * t - at)),
-                                     v_set(code << 8 * t), 0xf8); /* unit | (turned & code) */
-#else
-    return v_or(unit, v_shl(v_and((v_int)((coded_u32)v >> at), v_set(code)), 8 * t));
-#endif
-}
-
-/* Does the same as gptq_block(), but for a matrix with an order. Codes have @bits bits. */
-INLINE void gptq_ordered_block(const struct gptq_place *p, uint32_t b, const uint32_t bits,
-                               const unsigned m_n, struct gptq_strip *s)
-{
-    const uint32_t *order = p->c->order + 32 * b;
-    v_int sum[GPTQ_M][GPTQ_V];
-
-    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
-        sum[m][i] = v_zero();
-    for (unsigned u = 0; u < 8; u++, order += 4) {
-        v_int unit[GPTQ_V];
-
-        UNROLL for (unsigned i = 0; i < GPTQ_V; i++) unit[i] = v_zero();
-        UNROLL for (unsigned t = 0; t < 4; t++)
-        {
-            const uint64_t bit = (uint64_t)order[t] * bits;
-            const uint8_t *w = p->w + bit / 32 * p->stride;
-
-            /* The words of the next columns are read soon. With each code of a word, one of their
-             * lines is prefetched. */
-            prefetch_line(w + 4 * GPTQ_COLUMNS + bit / 4 % GPTQ_LINES * 64);
-            UNROLL for (unsigned i = 0; i < GPTQ_V; i++) unit[i] =
-                gptq_put(unit[i], w + 4 * VEC_N * i, p->stride, t, (uint32_t)(bit % 32), bits);
-        }
-        UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
-            sum[m][i] = v_dot(sum[m][i], unit[i], v_bcast(p->x[m][b].q + 4 * u));
-    }
-    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
-        gptq_add(p->x[m] + b, m, i, sum[m][i], s);
-}
-
-/* Computes GPTQ_COLUMNS columns of y, from column @n on, for @m_n rows. */
+/* Computes GPTQ_COLUMNS columns of y, from column @n on, for @m_n rows. @lines is memory for the
+ * codes of a matrix with an order; NULL: the matrix has none. */
 INLINE void gptq_columns(const struct matmul_args *a, uint32_t n, const unsigned m_n,
-                         const uint32_t bits, const bool ordered)
+                         const unsigned bits, uint8_t *lines)
 {
     const struct coded *c = a->coded;
     const uint32_t row = a->coded_first + n;
@@ -202,55 +187,58 @@ INLINE void gptq_columns(const struct matmul_args *a, uint32_t n, const unsigned
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
         p.x[m] = (const void *)((const uint8_t *)a->act + m * a->act_stride);
-        UNROLL for (unsigned i = 0; i < GPTQ_V; i++) s.acc[m][i] =
-            a->bias ? v_loadf(a->bias + n + VEC_N * i) : v_setf(0);
+        UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
+        {
+            s.acc[m][i] = a->bias ? v_loadf(a->bias + n + VEC_N * i) : v_setf(0);
+            s.offsets[m][i] = v_setf(0);
+        }
     }
+    if (lines)
+        ordered_lines(&p, lines);
     gptq_group(c, row, 0, &s);
     for (uint32_t b = 0; b < a->K / 32; b++) {
         if (32 * b / c->group != g)
             gptq_group(c, row, g = 32 * b / c->group, &s);
-        if (ordered)
-            gptq_ordered_block(&p, b, bits, m_n, &s);
+        if (lines)
+            ordered_block(&p, lines, b, bits, m_n, &s);
         else
             gptq_block(&p, b, bits, m_n, &s);
+        if (bits == 8)
+            gptq_chunk(a, 32 * (b + 1), m_n, &s);
     }
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
         v_storef(a->y + m * a->ldy + n + VEC_N * i, s.acc[m][i]);
 }
 
-#define GPTQ_FN(name, m_n, bits, ordered)                                                          \
-    static __attribute__((noinline)) void name(const struct matmul_args *a, uint32_t n)            \
+#define GPTQ_FN(m, bits)                                                                           \
+    static                                                                                         \
+        __attribute__((noinline)) void gptq##bits##_##m(const struct matmul_args *a, uint32_t n)   \
     {                                                                                              \
-        gptq_columns(a, n, m_n, bits, ordered);                                                    \
+        gptq_columns(a, n, m, bits, NULL);                                                         \
+    }                                                                                              \
+    static __attribute__((noinline)) void ordered##bits##_##m(const struct matmul_args *a,         \
+                                                              uint32_t n)                          \
+    {                                                                                              \
+        uint8_t lines[ORDERED_BYTES] __attribute__((aligned(64)));                                 \
+                                                                                                   \
+        gptq_columns(a, n, m, bits, lines);                                                        \
     }
 #if VEC_N == 16
-#define GPTQ_FNS(stem, bits, ordered)                                                              \
-    GPTQ_FN(stem##_1, 1, bits, ordered)                                                            \
-    GPTQ_FN(stem##_2, 2, bits, ordered)                                                            \
-    GPTQ_FN(stem##_3, 3, bits, ordered)                                                            \
-    GPTQ_FN(stem##_4, 4, bits, ordered)
+#define GPTQ_FNS(bits)  GPTQ_FN(1, bits) GPTQ_FN(2, bits) GPTQ_FN(3, bits) GPTQ_FN(4, bits)
 #define GPTQ_LIST(stem) stem##_1, stem##_2, stem##_3, stem##_4
 #else
-#define GPTQ_FNS(stem, bits, ordered)                                                              \
-    GPTQ_FN(stem##_1, 1, bits, ordered)                                                            \
-    GPTQ_FN(stem##_2, 2, bits, ordered)
+#define GPTQ_FNS(bits)  GPTQ_FN(1, bits) GPTQ_FN(2, bits)
 #define GPTQ_LIST(stem) stem##_1, stem##_2
 #endif
 
-typedef void gptq_columns_fn(const struct matmul_args *a, uint32_t n);
-
-GPTQ_FNS(gptq_ordered, coded_kind(a->coded->dtype).bits, true)
-static gptq_columns_fn *const gptq_ordered_fns[GPTQ_M] = {GPTQ_LIST(gptq_ordered)};
-
 /* Computes the columns from @n0 on that fill whole strips. Returns the first column that is left.
- * @plain is the function for matrices without an order. */
+ */
 static uint32_t gptq_few(const struct matmul_args *a, uint32_t n0, uint32_t n1,
-                         gptq_columns_fn *plain)
+                         void (*columns)(const struct matmul_args *a, uint32_t n))
 {
     const struct coded *c = a->coded;
-    gptq_columns_fn *columns = c->order ? gptq_ordered_fns[a->M - 1] : plain;
 
-    if (c->group % 32 != 0 && c->group != c->cols)
+    if ((c->group % 32 != 0 && c->group != c->cols) || (c->order && !ordered_fits(c)))
         return n0;
     for (; n0 + GPTQ_COLUMNS <= n1; n0 += GPTQ_COLUMNS)
         columns(a, n0);
@@ -258,14 +246,18 @@ static uint32_t gptq_few(const struct matmul_args *a, uint32_t n0, uint32_t n1,
 }
 
 #define GPTQ_FEW(bits)                                                                             \
-    GPTQ_FNS(gptq##bits, bits, false)                                                              \
+    GPTQ_FNS(bits)                                                                                 \
     static uint32_t TILE_NAME(few_gptq##bits)(const struct matmul_args *a, uint32_t n0,            \
                                               uint32_t n1)                                         \
     {                                                                                              \
-        static gptq_columns_fn *const fns[GPTQ_M] = {GPTQ_LIST(gptq##bits)};                       \
+        static void (*const plain[GPTQ_M])(const struct matmul_args *,                             \
+                                           uint32_t) = {GPTQ_LIST(gptq##bits)};                    \
+        static void (*const ordered[GPTQ_M])(const struct matmul_args *,                           \
+                                             uint32_t) = {GPTQ_LIST(ordered##bits)};               \
                                                                                                    \
-        return gptq_few(a, n0, n1, fns[a->M - 1]);                                                 \
+        return gptq_few(a, n0, n1, (a->coded->order ? ordered : plain)[a->M - 1]);                 \
     }
 GPTQ_FEW(2)
 GPTQ_FEW(3)
 GPTQ_FEW(4)
+GPTQ_FEW(8)

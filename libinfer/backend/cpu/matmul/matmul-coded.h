@@ -89,6 +89,13 @@ INLINE void coded_awq_zeros(const uint8_t *p, uint32_t *dst)
     }
 }
 
+/* Returns @a in lanes 0 … 7, and @b in the other lanes. */
+#if VEC_N == 16
+#define coded_eights(a, b) v_eights(a, b)
+#else
+#define coded_eights(a, b) v_set(a)
+#endif
+
 /* Extracts numbers of @bits bits from a stream of bits, and adds @add to each. @bits bytes hold 8
  * numbers. */
 INLINE void coded_stream_zeros(const uint8_t *p, const unsigned bits, uint32_t add, uint32_t *dst)
@@ -96,17 +103,15 @@ INLINE void coded_stream_zeros(const uint8_t *p, const unsigned bits, uint32_t a
     UNROLL for (unsigned i = 0; i < PANEL_N; i += VEC_N)
     {
         uint32_t word[2] = {0};
-        coded_u32 v, at;
+        coded_u32 at;
 
         memcpy(&word[0], p + i / 8 * bits, bits);
         if (VEC_N > 8)
             memcpy(&word[1], p + (i / 8 + 1) * bits, bits);
-        UNROLL for (unsigned lane = 0; lane < VEC_N; lane++)
-        {
-            v[lane] = word[lane / 8];
-            at[lane] = (i + lane) % 8 * bits;
-        }
-        coded_store(dst + i, ((v >> at) + add) & ((1u << bits) - 1));
+        UNROLL for (unsigned lane = 0; lane < VEC_N; lane++) at[lane] = (i + lane) % 8 * bits;
+        const coded_u32 v = (coded_u32)coded_eights(word[0], word[1]) >> at;
+
+        coded_store(dst + i, (v + add) & ((1u << bits) - 1));
     }
 }
 

@@ -219,4 +219,3 @@ INLINE __m512 direct_halfs(const uint64_t d[4])
 #include "backend/cpu/matmul/matmul-direct-avx512-affine.h"
 #include "backend/cpu/matmul/matmul-direct-avx512-planes.h"
 #include "backend/cpu/matmul/matmul-direct-avx512-fma.h"
-#include "backend/cpu/matmul/matmul-direct-avx512-mxfp8.h"

@@ -136,11 +136,10 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-bitnet.h"
 #include "backend/cpu/matmul/matmul-coded.h"
 #if VEC_DIRECT
+#include "backend/cpu/matmul/matmul-coded-awq.h"
 #include "backend/cpu/matmul/matmul-coded-gptq.h"
 #include "backend/cpu/matmul/matmul-direct-coded.h"
-#endif
-#if VEC_DIRECT && VEC_N == 16
-#include "backend/cpu/matmul/matmul-coded-awq-avx512.h"
+#include "backend/cpu/matmul/matmul-direct-coded-float.h"
 #endif
 
 #define KERNEL(dtype, stem, how, ...)                                                              \
@@ -162,12 +161,10 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #endif
 #if VEC_DIRECT && VEC_N == 16
 #define DIRECT_PLANES_NAME(stem) TILE_NAME(direct_##stem), 8, DIRECT_M
-#define DIRECT_MXFP8_NAME        TILE_NAME(direct_mxfp8), VEC_N, DIRECT_M
 #else
-#define DIRECT_MXFP8_NAME        NULL, 0, 0
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
-#if VEC_DIRECT && VEC_N == 16
+#if VEC_DIRECT
 #define CODED_FEW_AWQ .few = TILE_NAME(few_awq4), .few_m = AWQ_M
 #else
 #define CODED_FEW_AWQ .few = NULL
@@ -182,11 +179,6 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
     .direct = TILE_NAME(direct_##stem), .direct_n = VEC_N, .direct_m = DIRECT_M
 #else
 #define CODED_DIRECT(stem) .direct = NULL
-#endif
-#if VEC_DIRECT && VEC_N == 16
-#define CODED_DIRECT_FP8 CODED_DIRECT(fp8)
-#else
-#define CODED_DIRECT_FP8 .direct = NULL
 #endif
 #define CODED(dtype, stem, how, ...)                                                               \
     [INF_DTYPE_##dtype] = {.multiply = TILE_NAME(multiply_##how),                                  \
@@ -232,15 +224,16 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(MLX5, mlx5, q5_k, DIRECT_PLANES_NAME(mlx5), TILE_NAME(decode_planes)),          \
             KERNEL(MLX6, mlx6, mlx6, DIRECT_PLANES_NAME(mlx6), TILE_NAME(decode_planes)),          \
             KERNEL(MLX8, mlx8, mlx8, DIRECT_PLANES_NAME(mlx8), TILE_NAME(decode_planes8)),         \
-            KERNEL(MXFP8, mxfp8, float, DIRECT_MXFP8_NAME, TILE_NAME(decode_planes_mxfp8)),        \
+            KERNEL(MXFP8, mxfp8, float, DIRECT_COLS_NAME(mxfp8), TILE_NAME(decode_planes_mxfp8)),  \
             KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, DIRECT_PLANES_NAME(nvfp4_planes),             \
                    TILE_NAME(decode_planes_nvfp4)),                                                \
             CODED(GPTQ2, gptq2, q5_0, CODED_FEW_GPTQ(2)),                                          \
             CODED(GPTQ3, gptq3, q5_0, CODED_FEW_GPTQ(3)),                                          \
-            CODED(GPTQ4, gptq4, q5_0, CODED_FEW_GPTQ(4)), CODED(GPTQ8, gptq8, coded8),             \
+            CODED(GPTQ4, gptq4, q5_0, CODED_FEW_GPTQ(4)),                                          \
+            CODED(GPTQ8, gptq8, coded8, CODED_FEW_GPTQ(8)),                                        \
             CODED(AWQ4, awq4, q5_0, CODED_FEW_AWQ), CODED(CT4, ct4, q5_0, CODED_DIRECT(coded4)),   \
             CODED(CT8, rows8, coded8, CODED_DIRECT(coded8)),                                       \
             CODED(INT8, rows8, coded8, CODED_DIRECT(coded8)),                                      \
-            CODED(FP8, fp8, float, CODED_DIRECT_FP8), CODED(NF4, nf4, float),                      \
+            CODED(FP8, fp8, float, CODED_DIRECT(fp8)), CODED(NF4, nf4, float, CODED_DIRECT(nf4)),  \
             CODED(CTFP4, ctfp4, q6_k),                                                             \
     }

@@ -23,14 +23,21 @@ typedef __m256 v_flt;
 #define v_high32(a, b) _mm256_unpackhi_epi32(a, b)
 #define v_low64(a, b)  _mm256_unpacklo_epi64(a, b)
 #define v_high64(a, b) _mm256_unpackhi_epi64(a, b)
+#define v_low8(a, b)   _mm256_unpacklo_epi8(a, b)
+#define v_high8(a, b)  _mm256_unpackhi_epi8(a, b)
+#define v_low16(a, b)  _mm256_unpacklo_epi16(a, b)
+#define v_high16(a, b) _mm256_unpackhi_epi16(a, b)
 #define v_and(a, b)    _mm256_and_si256(a, b)
 #define v_or(a, b)     _mm256_or_si256(a, b)
 #define v_xor(a, b)    _mm256_xor_si256(a, b)
+#define v_any(a)       (!_mm256_testz_si256(a, a))
 #define v_add(a, b)    _mm256_add_epi32(a, b)
 #define v_mul(a, b)    _mm256_mullo_epi32(a, b)
 #define v_shr(a, n)    _mm256_srli_epi32(a, (int)(n))
 #define v_shl(a, n)    _mm256_slli_epi32(a, (int)(n))
 #define v_sar(a, n)    _mm256_srai_epi32(a, (int)(n))
+#define v_shr16(a, n)  _mm256_srl_epi16(a, _mm_cvtsi32_si128((int)(n)))
+#define v_shl16(a, n)  _mm256_sll_epi16(a, _mm_cvtsi32_si128((int)(n)))
 #define v_set(u)       _mm256_set1_epi32((int)(u))
 #define v_zero()       _mm256_setzero_si256()
 #define v_load(p)      _mm256_loadu_si256((const void *)(p))
@@ -51,6 +58,18 @@ static inline v_int v_bcast(const void *p)
 
     __builtin_memcpy(&u, p, 4);
     return _mm256_set1_epi32(u);
+}
+
+/* Brings the bytes of each 16 bytes into an order. */
+static inline v_int v_shuffle16(v_int a, const uint8_t order[16])
+{
+    return _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(_mm_load_si128((const void *)order)));
+}
+
+/* Repeats 32-bit lane @n of each 16 bytes. */
+static inline v_int v_quad(v_int a, unsigned n)
+{
+    return _mm256_shuffle_epi8(a, v_set(0x03020100 + 0x04040404 * n));
 }
 
 static inline v_int v_rows16(const uint8_t *p, size_t stride)
