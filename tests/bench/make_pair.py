@@ -4,17 +4,25 @@
 
     make_model.py --shape qwen3-4b --untied --type Q4_0 TARGET.gguf
     make_pair.py TARGET.gguf DRAFT.gguf --layers 1 --disturb 0.01
+    make_pair.py TARGET.gguf --mtp --disturb 0.01
 
 The draft model gets the first layers of the model, and its norm and head. All layers take as much
 time as before, but their results become 0, except those of the first layer that only the model has:
 they are multiplied by --disturb. With 0 the draft model is always right, and the larger the factor,
 the more often it is wrong. So that texts do not run in circles, the head is made of the rows of the
 embedding: after each token, the next one in the vocabulary is the most likely, unless that layer
-disturbs this. The model needs a head of its own (--untied). It is changed in place. A further call with another factor replaces
-the factor of the call before, which the draft model remembers. Needs the Python package gguf.
+disturbs this. The model needs a head of its own (--untied). It is changed in place. A further call
+with another factor replaces the factor of the call before, which the draft model remembers.
+
+With --mtp the model must have a layer that predicts a further token (make_model.py --mtp). This layer
+gets the embedding of the token unchanged, so it is right like such a draft model; with --wrong it gets
+the columns of the embedding in another order, so it is never right. The first layer is the one that
+disturbs, unless --layers says otherwise. The factor is remembered in the file TARGET.gguf.disturb.
+Needs the Python package gguf.
 """
 import argparse
 import os
+import pathlib
 import re
 
 import numpy
@@ -68,27 +76,60 @@ def write_draft(reader, path, n_layers, factor):
     writer.close()
 
 
+def join_embedding(tensor, shift):
+    """Makes the matrix that joins an embedding and a hidden state, in Q4_0, return the embedding,
+    with its columns moved by @shift."""
+    if GGMLQuantizationType(tensor.tensor_type).name != "Q4_0":
+        raise SystemExit("--mtp needs a model in Q4_0")
+    n = tensor.data.shape[0]
+    blocks = tensor.data.reshape(n, 2 * n // 32, BLOCKS["Q4_0"])
+    blocks[:] = 0
+    blocks[:, :, 2:] = 0x88  # zeros
+    scale = numpy.array([1 / 7], numpy.float16).view(numpy.uint8)
+    for row in range(n):
+        col = (row + shift) % n
+        block = blocks[row, col // 32]
+        block[:2] = scale
+        at = 2 + col % 16
+        block[at] = 0x8f if col % 32 < 16 else 0xf8
+
+
 def main():
     p = argparse.ArgumentParser(description="a model and a draft model")
     p.add_argument("target")
-    p.add_argument("draft")
-    p.add_argument("--layers", type=int, default=1, help="layers of the draft model (default: 1)")
+    p.add_argument("draft", nargs="?")
+    p.add_argument("--layers", type=int, help="layers of the draft model (default: 1, with --mtp 0)")
+    p.add_argument("--mtp", action="store_true", help="the model's own layer drafts")
+    p.add_argument("--wrong", action="store_true", help="the layer is never right")
     p.add_argument("--disturb", type=float, default=0.01,
                    help="factor of the results of the next layer (default: 0.01)")
     args = p.parse_args()
-    anew = not os.path.exists(args.draft)
-    before = 1.0 if anew else GGUFReader(args.draft).fields[FACTOR].contents()
+    if args.mtp == (args.draft is not None):
+        p.error("either a draft model or --mtp")
+    layers = args.layers if args.layers is not None else 0 if args.mtp else 1
+    note = pathlib.Path(args.target + ".disturb")
+    anew = not (note.exists() if args.mtp else os.path.exists(args.draft))
+    before = 1.0
+    if not anew:
+        before = (float(note.read_text()) if args.mtp
+                  else GGUFReader(args.draft).fields[FACTOR].contents())
     reader = GGUFReader(args.target, "r+")
     tensors = {t.name: t for t in reader.tensors}
     if anew:
         tensors["output.weight"].data[1:] = tensors["token_embd.weight"].data[:-1]
     for tensor in reader.tensors:
         found = RESULTS.fullmatch(tensor.name)
-        if found and int(found[1]) == args.layers:
+        if found and int(found[1]) == layers:
             multiply(tensor, args.disturb / before)
         elif found and anew:
             multiply(tensor, 0)
-    write_draft(reader, args.draft, args.layers, args.disturb)
+    if not args.mtp:
+        write_draft(reader, args.draft, layers, args.disturb)
+        return
+    for name, tensor in tensors.items():
+        if name.endswith(".nextn.eh_proj.weight"):
+            join_embedding(tensor, 1 if args.wrong else 0)
+    note.write_text("%r\n" % args.disturb)
 
 
 if __name__ == "__main__":
