@@ -70,12 +70,13 @@ struct inf_engine_params {
     /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h). On
      * the CPU the text stays the same. "ngram": as they followed the same tokens in the prompt and
      * the text; "suffix": also in recent answers of the same tenant and salt; "model": as
-     * draft_model chooses; "mtp": as the model's own layer chooses; "auto": whichever of them gains
-     * more; "none"; NULL: "model" with a draft_model, else "none" */
+     * draft_model chooses; "eagle3": the same, and draft_model must be a draft head; "mtp": as the
+     * model's own layer chooses; "auto": whichever of them gains more; "none"; NULL: "model" with a
+     * draft_model, else "none" */
     const char *draft_kind;
     uint32_t max_draft; /* limit of the drafted tokens of a sequence in one step; 0: 16 */
-    /* A smaller model with the same vocabulary, of which the engine takes its own reference; its
-     * keys and values are part of kv_bytes. NULL: none */
+    /* A smaller model with the same vocabulary, or a draft head that was trained for the model. The
+     * engine takes its own reference; its keys and values are part of kv_bytes. NULL: none */
     struct inf_model *draft_model;
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
                                engine; NULL: none */

@@ -5,10 +5,9 @@
  * Declares programs: graphs compiled for the CPU.
  *
  * A program is a list of stages. All threads go through the list together, with a barrier after
- * each stage, except between stages that are joined. Within a stage they claim pieces of work from
- * a counter. No bit of a result depends on the thread that computes it. fuse.c makes stages,
- * program.c places values, exec.c runs stages.
- */
+ * each stage, except between stages that are joined. Within a stage they claim pieces from a
+ * counter. No bit of a result depends on the thread that computes it. fuse.c makes stages,
+ * program.c places values, exec.c runs stages. */
 
 #include <stdatomic.h>
 
@@ -256,8 +255,7 @@ struct plan {
     uint32_t n_ropes;
     uint32_t max_width; /* largest width of a value */
     uint32_t max_chunk, max_head_dim, max_group, tile_rows;
-    uint32_t max_taps, max_k_dim;
-    uint32_t max_conv_width; /* largest width of a convolution */
+    uint32_t max_taps, max_k_dim, max_conv_width;
     uint32_t drafted_floats; /* kept inputs of a drafted row in a recurrent layer, at most */
 
     unsigned char *scratch; /* values and prepared rows, shared */
