@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens draft models and the layers that predict further tokens.
+ * Opens draft models, draft heads, and the layers that predict further tokens.
  *
  * The tokens of both models must mean the same, because drafts are lists of tokens. Vocabularies of
  * one family often differ in unused tokens at their end, so up to MAX_EXTRA tokens may be missing
@@ -17,8 +17,15 @@
 
 bool draft_model_is_used(const struct inf_engine_params *p)
 {
-    return p->draft_model && (!p->draft_kind || strcmp(p->draft_kind, "model") == 0 ||
-                              strcmp(p->draft_kind, "auto") == 0);
+    return p->draft_model &&
+           (!p->draft_kind || strcmp(p->draft_kind, "model") == 0 ||
+            strcmp(p->draft_kind, "eagle3") == 0 || strcmp(p->draft_kind, "auto") == 0);
+}
+
+/* Returns whether @p names a draft head, and a kind of drafts that uses it. */
+static bool head_is_used(const struct inf_engine_params *p)
+{
+    return draft_model_is_used(p) && p->draft_model->model && model_is_head(p->draft_model->model);
 }
 
 static bool same_token(const struct inf_tokenizer *a, const struct inf_tokenizer *b, int32_t id)
@@ -57,6 +64,9 @@ int inf_model_can_draft(const struct inf_model *draft, const struct inf_model *m
 {
     if (!draft->model)
         return model_refuse_text(draft, reterr);
+    if (model_is_head(draft->model))
+        return model->model ? model_head_fits(draft->model, model->model, reterr)
+                            : model_refuse_text(model, reterr);
     if (!draft->tok || !model->tok)
         return err_set(reterr, EINVAL, "a draft model needs models with tokenizers");
     return check_vocabulary(model, draft, reterr);
@@ -69,8 +79,8 @@ static bool wants_predictor(const struct inf_engine_params *p)
                              (strcmp(p->draft_kind, "auto") == 0 && !p->draft_model));
 }
 
-/* Checks that the device can compute the graph @which of a model. */
-static int check_device(struct backend *b, const struct inf_model *model, enum setup_graph which,
+/* Checks that the device can compute the graph that @setup names. */
+static int check_device(struct backend *b, const struct inf_model *model, const struct setup *setup,
                         struct inf_err *reterr)
 {
     _cleanup_(graph_freep) struct graph *graph = NULL;
@@ -78,7 +88,7 @@ static int check_device(struct backend *b, const struct inf_model *model, enum s
 
     if (!b->ops->check)
         return 0;
-    r = setup_graph(model, which, &graph, reterr);
+    r = setup_graph(model, setup, &graph, reterr);
     return r < 0 ? r : b->ops->check(b, graph, reterr);
 }
 
@@ -86,8 +96,14 @@ int draft_choose_graph(const struct inf_engine_params *p, struct backend *b, str
                        struct inf_err *reterr)
 {
     const bool must = p->draft_kind && strcmp(p->draft_kind, "mtp") == 0;
+    struct setup exporting = *setup;
     int r;
 
+    if (head_is_used(p)) {
+        setup->graph = SETUP_TAPPED;
+        setup->pair = p->draft_model;
+        return check_device(b, p->model, setup, reterr);
+    }
     if (!wants_predictor(p))
         return 0;
     if (!model_predicts(p->model->model))
@@ -95,7 +111,8 @@ int draft_choose_graph(const struct inf_engine_params *p, struct backend *b, str
                               "drafts of the kind \"mtp\" need a model with a layer that predicts "
                               "further tokens, and this model has none")
                     : 0;
-    r = check_device(b, p->model, SETUP_EXPORTING, must ? reterr : NULL);
+    exporting.graph = SETUP_EXPORTING;
+    r = check_device(b, p->model, &exporting, must ? reterr : NULL);
     if (r == 0)
         setup->graph = SETUP_EXPORTING;
     return must ? r : 0;
@@ -103,11 +120,11 @@ int draft_choose_graph(const struct inf_engine_params *p, struct backend *b, str
 
 /* Makes the layout of the keys and values of the drafter. A drafter whose heads do not allow the
  * type in @setup gets the default type. */
-static int drafter_layout(const struct inf_model *model, enum setup_graph which,
-                          struct setup *setup, struct kv_layout *ret_layout, struct inf_err *reterr)
+static int drafter_layout(const struct inf_model *model, struct setup *setup,
+                          struct kv_layout *ret_layout, struct inf_err *reterr)
 {
     _cleanup_(graph_freep) struct graph *graph = NULL;
-    int r = setup_graph(model, which, &graph, reterr);
+    int r = setup_graph(model, setup, &graph, reterr);
 
     if (r == 0)
         r = setup_layout_of_graph(model, graph, setup->kv_type, ret_layout, reterr);
@@ -118,14 +135,12 @@ static int drafter_layout(const struct inf_model *model, enum setup_graph which,
 }
 
 /* Returns the bytes of keys and values of a text of @n tokens; 0: unknown. */
-static double kv_bytes(const struct inf_model *model, enum setup_graph which, const char *kv_type,
-                       uint32_t n)
+static double kv_bytes(const struct inf_model *model, struct setup setup, uint32_t n)
 {
-    struct setup setup = {.kv_type = kv_type};
     struct kv_layout layout;
     double bytes = 0;
 
-    if (drafter_layout(model, which, &setup, &layout, NULL) < 0)
+    if (drafter_layout(model, &setup, &layout, NULL) < 0)
         return 0;
     for (uint32_t g = 0; g < layout.n_groups; g++) {
         const double block = (double)kv_layout_block_bytes(&layout, g);
@@ -138,16 +153,37 @@ static double kv_bytes(const struct inf_model *model, enum setup_graph which, co
     return bytes;
 }
 
+/* Returns the model whose graph drafts, and says in @setup which of its graphs this is. @base: the
+ * graph of the engine's model. */
+static struct inf_model *choose_drafter(const struct inf_engine_params *p, enum setup_graph base,
+                                        struct setup *setup)
+{
+    setup->graph = SETUP_MODEL;
+    setup->pair = NULL;
+    if (base == SETUP_EXPORTING) {
+        setup->graph = SETUP_PREDICTOR;
+        return p->model;
+    }
+    if (base == SETUP_TAPPED) {
+        setup->graph = SETUP_HEAD;
+        setup->pair = p->model;
+    }
+    return p->draft_model;
+}
+
 double draft_share(const struct inf_engine_params *p, const struct setup *setup)
 {
     const uint32_t n = p->n_ctx > 0 ? p->n_ctx : 8192;
+    const struct setup plain = {.kv_type = p->kv_type};
+    const struct inf_model *drafter;
+    struct setup own = plain;
     double model, draft;
 
     if (!draft_model_is_used(p) && setup->graph != SETUP_EXPORTING)
         return 0;
-    model = kv_bytes(p->model, SETUP_MODEL, p->kv_type, n);
-    draft = draft_model_is_used(p) ? kv_bytes(p->draft_model, SETUP_MODEL, p->kv_type, n)
-                                   : kv_bytes(p->model, SETUP_PREDICTOR, p->kv_type, n);
+    drafter = choose_drafter(p, setup->graph, &own);
+    model = kv_bytes(p->model, plain, n);
+    draft = kv_bytes(drafter, own, n);
     return model + draft > 0 ? draft / (model + draft) : 0;
 }
 
@@ -159,7 +195,7 @@ static int size_kv(const struct inf_engine_params *p, const struct inf_model *mo
         .kv_bytes = p->kv_bytes > 0 ? MAX((uint64_t)((double)p->kv_bytes * share), 1) : 0,
     };
     struct kv_layout layout;
-    const int r = drafter_layout(model, setup->graph, setup, &layout, reterr);
+    const int r = drafter_layout(model, setup, &layout, reterr);
 
     if (r < 0)
         return r;
@@ -172,10 +208,11 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
 {
     struct backend *shared = engine->sched->runner->backend;
     const bool is_split = strcmp(shared->ops->name, "split") == 0;
-    const bool predicts = base->graph == SETUP_EXPORTING;
-    struct inf_model *model = predicts ? p->model : p->draft_model;
-    const uint32_t trained = model->info.n_ctx_train;
+    const bool is_head = base->graph == SETUP_TAPPED;
     struct setup setup = *base;
+    struct inf_model *model = choose_drafter(p, base->graph, &setup);
+    /* Draft heads are trained with short texts, but follow long ones. */
+    const uint32_t trained = is_head ? 0 : model->info.n_ctx_train;
     _cleanup_(backend_freep) struct backend *own = NULL;
     _cleanup_(runner_freep) struct runner *runner = NULL;
     struct backend *b = shared;
@@ -184,7 +221,6 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
     setup.n_ctx = trained > 0 ? MIN(trained, base->n_ctx) : base->n_ctx;
     setup.max_logits = setup.max_seqs;
     setup.shares_backend = !is_split;
-    setup.graph = predicts ? SETUP_PREDICTOR : SETUP_MODEL;
     setup.n_blocks = 0;
     memset(setup.other_blocks, 0, sizeof(setup.other_blocks));
     if (is_split) {
@@ -194,7 +230,7 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
             return r;
         b = own;
     }
-    r = check_device(b, model, setup.graph, reterr);
+    r = check_device(b, model, &setup, reterr);
     if (r == 0)
         r = size_kv(p, model, draft_share(p, base), b, room, &setup, reterr);
     if (r == 0)
@@ -203,6 +239,9 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
         return r;
     if (sched_add_drafter(engine->sched, &runner) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
-    engine->draft_model = predicts ? NULL : inf_model_ref(model);
+    engine->draft_model = model == p->model ? NULL : inf_model_ref(model);
+    if (is_head && drafter_use_head(engine->sched->speculation->drafter,
+                                    model_head_tokens(model->model, &(uint32_t){0})) < 0)
+        return err_set(reterr, ENOMEM, "out of memory");
     return 0;
 }

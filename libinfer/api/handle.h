@@ -66,6 +66,8 @@ enum setup_graph {
     SETUP_MODEL,     /* model_build() */
     SETUP_EXPORTING, /* model_build_exporting() */
     SETUP_PREDICTOR, /* model_build_predictor() */
+    SETUP_TAPPED,    /* model_build_tapped() */
+    SETUP_HEAD,      /* model_build_head() */
 };
 
 /* Requirements of a new runner (sched/runner.h: a model that is ready to run on a device), and the
@@ -78,6 +80,8 @@ struct setup {
     uint64_t reserved_bytes; /* bytes of this memory that a draft model will use */
     bool shares_backend;     /* the backend belongs to another runner */
     enum setup_graph graph;
+    const struct inf_model *pair; /* SETUP_TAPPED: the draft head. SETUP_HEAD: the model for which
+                                     it drafts. Else NULL. */
     uint32_t n_threads;
     uint32_t n_ctx;    /* positions per sequence */
     uint32_t n_blocks; /* blocks of each FULL group; 0: as many as one sequence needs */
@@ -95,8 +99,9 @@ struct setup {
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
                           const char *kv_type, struct kv_layout *ret_layout,
                           struct inf_err *reterr);
-/* Builds a graph of a model. Returns the errors of the function that builds it. */
-int setup_graph(const struct inf_model *model, enum setup_graph which, struct graph **ret_graph,
+/* Builds the graph of a model that @setup names in `graph` and `pair`. Returns the errors of the
+ * function that builds it. */
+int setup_graph(const struct inf_model *model, const struct setup *setup, struct graph **ret_graph,
                 struct inf_err *reterr);
 /* Like setup_layout_of_graph(), for the graph that model_build() makes. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,

@@ -181,7 +181,9 @@ static int open_parts(struct inf_model *m, const struct inf_model_params *p, str
     }
     if (p->progress)
         p->progress(p->progress_data, 0.2);
-    return tokenizer_open(m->format, &m->tok, reterr);
+    r = tokenizer_open(m->format, &m->tok, reterr);
+    /* The directories of draft heads have no tokenizer: the heads use that of their target. */
+    return r == -ENOENT && m->model && model_is_head(m->model) ? 0 : r;
 }
 
 int inf_model_open(const struct inf_model_params *params, struct inf_model **ret_model,

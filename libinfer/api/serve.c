@@ -152,8 +152,9 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
         const char *name;
         enum speculation_kind kind;
     } kinds[] = {
-        {"none", SPECULATION_OFF},  {"auto", SPECULATION_AUTO},     {"model", SPECULATION_MODEL},
-        {"mtp", SPECULATION_MODEL}, {"suffix", SPECULATION_SUFFIX}, {"ngram", SPECULATION_NGRAM},
+        {"none", SPECULATION_OFF},     {"auto", SPECULATION_AUTO},     {"model", SPECULATION_MODEL},
+        {"mtp", SPECULATION_MODEL},    {"suffix", SPECULATION_SUFFIX}, {"ngram", SPECULATION_NGRAM},
+        {"eagle3", SPECULATION_MODEL},
     };
     const char *name = p->draft_kind ? p->draft_kind : p->draft_model ? "model" : "none";
 
@@ -163,8 +164,12 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
         if (strcmp(name, kinds[i].name) != 0)
             continue;
         *ret_kind = kinds[i].kind;
-        if (strcmp(name, "model") == 0 && !p->draft_model)
-            return err_set(reterr, EINVAL, "drafts of the kind \"model\" need a draft model");
+        if ((strcmp(name, "model") == 0 || strcmp(name, "eagle3") == 0) && !p->draft_model)
+            return err_set(reterr, EINVAL, "drafts of the kind \"%s\" need a draft model", name);
+        if (strcmp(name, "eagle3") == 0 && !model_is_head(p->draft_model->model))
+            return err_set(reterr, EINVAL,
+                           "drafts of the kind \"eagle3\" need a draft head of EAGLE-3, and the "
+                           "draft model is none");
         return 0;
     }
     return err_set(reterr, EINVAL, "unknown kind of drafts \"%s\"", name);

@@ -101,13 +101,40 @@ int setup_layout_of_graph(const struct inf_model *model, const struct graph *gra
     return 0;
 }
 
-int setup_graph(const struct inf_model *model, enum setup_graph which, struct graph **ret_graph,
+int setup_graph(const struct inf_model *model, const struct setup *setup, struct graph **ret_graph,
                 struct inf_err *reterr)
 {
-    if (which == SETUP_PREDICTOR)
+    switch (setup->graph) {
+    case SETUP_MODEL:
+        break;
+    case SETUP_EXPORTING:
+        return model_build_exporting(model->model, ret_graph, reterr);
+    case SETUP_PREDICTOR:
         return model_build_predictor(model->model, ret_graph, reterr);
-    return which == SETUP_EXPORTING ? model_build_exporting(model->model, ret_graph, reterr)
-                                    : model_build(model->model, ret_graph, reterr);
+    case SETUP_TAPPED:
+        return model_build_tapped(model->model, setup->pair->model, ret_graph, reterr);
+    case SETUP_HEAD:
+        return model_build_head(model->model, setup->pair->model, ret_graph, reterr);
+    }
+    return model_build(model->model, ret_graph, reterr);
+}
+
+/* Returns the width of the hidden states that the graph exports; 0: it exports none. */
+static uint32_t hidden_width(const struct inf_model *model, const struct setup *setup)
+{
+    if (setup->graph == SETUP_MODEL)
+        return 0;
+    return setup->graph == SETUP_TAPPED ? setup->pair->info.n_embd : model->info.n_embd;
+}
+
+/* Returns the width of the logits. */
+static uint32_t logits_width(const struct inf_model *model, const struct setup *setup)
+{
+    uint32_t n = model->info.n_vocab;
+
+    if (setup->graph == SETUP_HEAD)
+        model_head_tokens(model->model, &n);
+    return n;
 }
 
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
@@ -355,15 +382,15 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     _cleanup_(graph_freep) struct graph *graph = NULL;
     struct runner_params params = {
         .limits = {setup->max_rows, setup->max_logits, setup->max_seqs, setup->n_ctx},
-        .n_vocab = model->info.n_vocab,
-        .n_hidden = setup->graph == SETUP_MODEL ? 0 : model->info.n_embd,
+        .n_vocab = logits_width(model, setup),
+        .n_hidden = hidden_width(model, setup),
         .shares_backend = setup->shares_backend,
     };
     int r;
 
     if (!model->model)
         return model_refuse_text(model, reterr);
-    r = setup_graph(model, setup->graph, &graph, reterr);
+    r = setup_graph(model, setup, &graph, reterr);
     if (r < 0)
         return r;
     params.graph = graph;

@@ -143,6 +143,14 @@ struct backend_ops {
      * be interrupted. */
     int (*run_part)(struct backend *b, struct plan *plan, struct kv_store *store,
                     const struct batch *batch, float *logits, uint32_t *i_stage);
+    /* Makes the first n_accepted[i] drafted rows of each sequence i of @batch, which was the batch
+     * of the last run, part of its recurrent state. NULL: batches must not have drafted rows
+     * (struct batch_seq). */
+    void (*accept)(struct backend *b, struct plan *plan, struct kv_store *store,
+                   const struct batch *batch, const uint32_t *n_accepted);
+    /* Returns the largest number of drafted rows of a sequence. A backend with accept() has this
+     * operation. */
+    uint32_t (*max_drafted)(const struct plan *plan, const struct kv_store *store);
     /* Fetches the whole row @i of logits of the last run. Callers need it when the list of the row
      * is not sufficient. Returns 0, or an error that run() can return. NULL: this backend makes no
      * lists. */

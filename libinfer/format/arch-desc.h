@@ -54,6 +54,8 @@ enum arch_dim {
     DIM_DELTA_HEADS,     /* value heads */
     DIM_DELTA_HEADS_2,   /* twice DIM_DELTA_HEADS */
     DIM_DELTA_TAPS,
+    DIM_TARGETS,    /* draft heads: the widths of the hidden states that they read, together */
+    DIM_HEAD_VOCAB, /* draft heads: tokens that they can predict */
 };
 
 enum arch_slot_flags {
@@ -212,6 +214,7 @@ struct arch_desc {
     bool encoder;                  /* attention is bidirectional, and the model computes vectors */
     bool layer_norms;              /* norms subtract the mean */
     bool recurrent;                /* some layers may be recurrent */
+    bool draft_head;               /* the model drafts tokens for another model */
     const struct arch_gguf *ggufs; /* [n_ggufs] */
     size_t n_ggufs;
     const struct arch_class *classes; /* [n_classes] */
@@ -270,9 +273,11 @@ enum bert_kind {
 int hf_extra_bert(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_modern(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_gemma(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
+int hf_extra_eagle3(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_jina(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 /* Functions for hf_name. They do what hf_name() in format/hf/names.h does. The names of
  * encoders have many spellings. The names of jina-embeddings-v4 include adapters: the low-rank
  * matrices of "blk.0.attn_q.weight" are "blk.0.attn_q.lora_a.TASK" and "….lora_b.TASK". */
+bool hf_name_eagle3(const struct arch_desc *desc, const char *name, char *out);
 bool hf_name_encoder(const struct arch_desc *desc, const char *name, char *out);
 bool hf_name_jina(const struct arch_desc *desc, const char *name, char *out);

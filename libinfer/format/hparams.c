@@ -69,6 +69,10 @@ static int check_parts(const struct hparams *hp, struct inf_err *reterr)
         return err_set(reterr, EBADMSG, "%u of %u experts are used", e->n_used, e->n);
     if (e->n > 0 && (e->ff == 0 || e->ff > 1u << 22 || e->shared_ff > 1u << 22))
         return err_set(reterr, EBADMSG, "experts of width %u and %u", e->ff, e->shared_ff);
+    if (hp->head.is_head && (hp->head.n_target == 0 || hp->head.n_target > 1u << 20 ||
+                             hp->head.n_vocab == 0 || hp->head.n_vocab > hp->n_vocab))
+        return err_set(reterr, EBADMSG, "a draft head for models of width %u with %u of %u tokens",
+                       hp->head.n_target, hp->head.n_vocab, hp->n_vocab);
     if (d->n_v_heads == 0)
         return 0;
     if (d->n_k_heads == 0 || d->n_v_heads > 1u << 12 || d->n_v_heads % d->n_k_heads != 0 ||

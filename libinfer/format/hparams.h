@@ -115,6 +115,23 @@ struct hparams_gemma {
                            it */
 };
 
+/* Layers of the other model that a draft head reads. */
+#define HPARAMS_TAPS 3u
+
+/* Settings of a draft head: a layer that predicts tokens of another model from hidden states of
+ * that model (model/arch-eagle3.c). */
+struct hparams_head {
+    bool is_head;
+    bool norm_residual; /* the residual stream begins with the normalized hidden state */
+    bool norm_input;    /* the hidden states are normalized before they are joined */
+    bool offsets;       /* the table of tokens has differences, not tokens */
+    uint32_t n_target;  /* width of the other model */
+    uint32_t n_vocab;   /* tokens that the head can predict */
+    /* The layers of the other model whose inputs the head reads. All 0: the third layer, the one in
+     * the middle, and the third from the end. */
+    uint32_t taps[HPARAMS_TAPS];
+};
+
 /* The parallel residual streams of Gemma 3n. */
 #define HPARAMS_STREAMS 4u
 
@@ -199,6 +216,7 @@ struct hparams {
     struct hparams_experts experts;
     struct hparams_delta delta;
     struct hparams_gemma gemma;
+    struct hparams_head head;
     float attn_softcap, final_softcap; /* c: a score or logit x becomes c × tanh(x / c); 0: none */
     enum graph_act act;
     enum hparams_ternary ternary;

@@ -46,6 +46,12 @@ static void add_hparams(struct sha256 *h, const struct hparams *hp)
         hp->delta.v_dim,
         hp->delta.n_taps,
         hp->delta.interleaved,
+        hp->head.n_target,
+        hp->head.n_vocab,
+        hp->head.taps[0],
+        hp->head.taps[1],
+        hp->head.taps[2],
+        hp->head.norm_residual,
     };
     const float values[] = {
         hp->norm_eps,         hp->rope_theta,           hp->rope_factor,

@@ -23,6 +23,12 @@ struct batch_seq {
      * the step sees may have any number. RECURRENT: [1] the block with the state, which the step
      * changes. If pos is 0, its content is ignored, and the state begins with zeros. */
     const uint32_t *blocks[STATE_GROUPS_MAX];
+    /* The last n_drafted rows, but not all rows, are guessed tokens. The recurrent state does not
+     * include them after the step: what it needs of them is written to the blocks drafted[group]
+     * [STATE_GROUPS_MAX] of the RECURRENT groups, and the backend can add them to the state
+     * (accept(), backend/backend.h). */
+    uint32_t n_drafted;
+    const uint32_t *drafted;
     /* For graphs with bidirectional attention: all rows of the sequence attend only to its first
      * n_seen rows. 0: they attend to all its rows. */
     uint32_t n_seen;

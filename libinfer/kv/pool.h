@@ -39,8 +39,8 @@ struct kv_table {
      * RECURRENT: [1], and the table holds it if `end` is 1. */
     uint32_t *blocks[STATE_GROUPS_MAX];
     uint32_t begin[STATE_GROUPS_MAX], end[STATE_GROUPS_MAX];
-    uint32_t saved[STATE_GROUPS_MAX]; /* for each RECURRENT group a copy of the state;
-                                         KV_NO_BLOCK: none */
+    uint32_t saved[STATE_GROUPS_MAX]; /* for each RECURRENT group a copy of the state, or a block
+                                         for drafted rows; KV_NO_BLOCK: none */
     uint32_t n_blocks, cap;           /* n_blocks: number of blocks that n_tokens need */
     uint32_t n_tokens;                /* tokens whose state is stored, or whose place is reserved */
     uint32_t n_named;                 /* the first n_named blocks have names */
@@ -171,6 +171,9 @@ int kv_table_import(struct kv_table *table, uint32_t i_group, uint32_t i, const 
 /* Returns whether blocks of @table may get names. This is so if the pool has not dropped all names
  * since the table got its first block. */
 bool kv_table_is_current(const struct kv_table *table);
+/* Takes a block of each RECURRENT group for the drafted rows of a step (graph/batch.h). It is freed
+ * like a saved state. Returns 0, or KV_FULL without a change if there is no free block. */
+int kv_table_spare(struct kv_table *table);
 /* Copies the state of RECURRENT groups, so that kv_table_restore() can go back to it. Returns 0, or
  * KV_FULL without a change if there is no free block for a copy. */
 int kv_table_save(struct kv_table *table);

@@ -428,7 +428,7 @@ int kv_table_jump(struct kv_table *table, uint32_t n_tokens)
     return 0;
 }
 
-int kv_table_save(struct kv_table *table)
+int kv_table_spare(struct kv_table *table)
 {
     struct kv_pool *pool = table->pool;
 
@@ -436,15 +436,22 @@ int kv_table_save(struct kv_table *table)
         if (is_rule(table, g, STATE_RECURRENT) && table->saved[g] == KV_NO_BLOCK &&
             kv_pool_group_free(pool, g) == 0)
             return KV_FULL;
-    for (uint32_t g = 0; g < n_groups(table); g++) {
-        if (!is_rule(table, g, STATE_RECURRENT))
-            continue;
-        if (table->saved[g] == KV_NO_BLOCK)
+    for (uint32_t g = 0; g < n_groups(table); g++)
+        if (is_rule(table, g, STATE_RECURRENT) && table->saved[g] == KV_NO_BLOCK)
             table->saved[g] = kv_block_take(pool, g);
-        pool->backend->ops->kv_copy(pool->backend, pool->store, table->saved[g],
-                                    table->blocks[g][0]);
-    }
     return 0;
+}
+
+int kv_table_save(struct kv_table *table)
+{
+    struct kv_pool *pool = table->pool;
+    const int r = kv_table_spare(table);
+
+    for (uint32_t g = 0; r == 0 && g < n_groups(table); g++)
+        if (is_rule(table, g, STATE_RECURRENT))
+            pool->backend->ops->kv_copy(pool->backend, pool->store, table->saved[g],
+                                        table->blocks[g][0]);
+    return r;
 }
 
 void kv_table_restore(struct kv_table *table)

@@ -228,7 +228,7 @@ static void gemma4_build(const struct model *m, struct graph *g)
     if (m->hp->gemma.per_layer > 0)
         inputs = gemma_inputs(m, g, x);
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
-        graph_begin_layer(g, i);
+        layer_begin(m, g, i, x);
         x = gemma4_layer(m, g, i, x, inputs);
     }
     layer_head(m, g, x);

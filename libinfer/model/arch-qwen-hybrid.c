@@ -331,7 +331,7 @@ static void hybrid_build(const struct model *m, struct graph *g)
     graph_ref x = layer_embed(m, g);
 
     for (uint32_t i = 0; i < n; i++) {
-        graph_begin_layer(g, i);
+        layer_begin(m, g, i, x);
         x = hybrid_layer(m, g, i, x, i == n - 1 && !m->exports);
     }
     layer_head(m, g, x);

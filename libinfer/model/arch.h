@@ -31,6 +31,21 @@ struct model_lora {
     struct weight a, b; /* [rank, in] and [out, rank]; zeroed: none */
 };
 
+/* The parts of a draft head that are not weights of slots. */
+struct model_head {
+    struct weight join[HPARAMS_TAPS]; /* parts of SLOT_TAPS_JOIN, one for each hidden state */
+    struct weight q[2], k[2], v[2];   /* halves, for the embedding and for the hidden state */
+    int32_t *tokens;                  /* [head.n_vocab]: the tokens of the target; NULL: all */
+};
+
+/* The state of a graph of a target while it is built. */
+struct model_taps {
+    const struct model_head *head;
+    uint32_t layers[HPARAMS_TAPS];
+    uint32_t n;    /* layers that were reached */
+    graph_ref sum; /* of the products so far */
+};
+
 struct model {
     const struct format *f;
     const struct hparams *hp; /* owned by f */
@@ -45,7 +60,9 @@ struct model {
     /* The halves of SLOT_PREDICT_JOIN: [n_embd, n_embd] each, for the embedding and for the hidden
      * state. */
     struct weight predict_join[2];
-    bool exports;               /* while a graph is built: it exports the hidden states */
+    bool exports;                  /* while a graph is built: it exports the hidden states */
+    const struct model_head *head; /* NULL: the model is no draft head */
+    struct model_taps *taps;    /* while a graph is built: what a draft head reads; NULL: nothing */
     uint8_t slot_index[SLOT_N]; /* the number of a slot in the table; SLOT_NONE: not in the table */
     bool tied;                  /* the head is the embedding */
     struct weight head_pair;    /* [2, n_embd]: copy of the rows of the head for head_pair_tokens */
@@ -88,7 +105,8 @@ struct arch {
 
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
     arch_gemma_embedding, arch_jina_v4, arch_qwen2_moe, arch_qwen3_moe, arch_qwen3_next,
-    arch_qwen35, arch_gemma2, arch_gemma3, arch_gemma3n, arch_gemma4, arch_gpt_oss, arch_bitnet;
+    arch_qwen35, arch_gemma2, arch_gemma3, arch_gemma3n, arch_gemma4, arch_gpt_oss, arch_bitnet,
+    arch_eagle3;
 
 /* weights.c: returns the weight of a slot in layer @i_layer, or outside the layers. If the
  * architecture or the layer does not have it, the weight is zeroed. */
@@ -141,9 +159,10 @@ void bind_name(const struct hparams *hp, const struct arch_slot *slot, uint32_t 
                size_t size);
 /* weights.c: sets and counts the weight of a slot in a layer. */
 void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w);
-/* predictor.c: divides the matrix that joins an embedding and a hidden state into its halves.
- * -ENOMEM. */
-int bind_predict_join(struct binder *b);
+/* predictor.c: divides the columns of a matrix into @n equal parts: to[0] … to[n - 1], n at most
+ * BIND_PARTS. -ENOMEM. */
+#define BIND_PARTS 3u
+int bind_split(struct binder *b, const struct weight *w, uint32_t n, struct weight *to);
 /* bind-interleaved.c: a function for the member `bind` of struct arch. Binds the experts of gpt-oss
  * that the table of slots does not describe. Errors are those of weights_bind(). */
 int bind_interleaved(struct binder *b);
@@ -231,6 +250,10 @@ graph_ref layer_linear(const struct model *m, struct graph *g, uint32_t i_layer,
 graph_ref layer_norm(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                      enum slot norm);
 graph_ref layer_embed(const struct model *m, struct graph *g);
+/* Begins layer @i_layer of a decoder, whose input is @x. */
+void layer_begin(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);
+/* head.c: adds what a draft head reads of the input @x of a layer. */
+void head_tap(struct model_taps *taps, struct graph *g, uint32_t i_layer, graph_ref x);
 /* Applies the norm of a slot to each head, if the layer has it, and then the rotation. */
 graph_ref layer_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                       enum slot norm);

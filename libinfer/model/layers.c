@@ -15,6 +15,13 @@ graph_ref layer_embed(const struct model *m, struct graph *g)
     return layer_norm(m, g, m->hp->n_layers, x, SLOT_EMBD_NORM);
 }
 
+void layer_begin(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x)
+{
+    graph_begin_layer(g, i_layer);
+    if (m->taps)
+        head_tap(m->taps, g, i_layer, x);
+}
+
 /* Returns the matrices that the task adds to @w; NULL: there is no task, or it adds no matrices to
  * @w. */
 static const struct model_lora *lora_of(const struct model *m, const struct weight *w)
@@ -221,7 +228,7 @@ void layer_decoder(const struct model *m, struct graph *g)
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
         const struct attn_params attn = layer_attn_params(m, i);
 
-        graph_begin_layer(g, i);
+        layer_begin(m, g, i, x);
         x = layer_attention(m, g, i, x, &attn, i == m->hp->n_layers - 1);
         x = layer_feed_forward(m, g, i, x);
     }

@@ -88,6 +88,9 @@ int model_build(const struct model *m, struct graph **ret_graph, struct inf_err 
     _cleanup_(graph_freep) struct graph *g = NULL;
     int r;
 
+    if (m->head)
+        return err_set(reterr, EOPNOTSUPP,
+                       "the model only drafts tokens for another model and does not generate text");
     if (!m->arch->build)
         return err_set(reterr, EOPNOTSUPP,
                        "%s models compute vectors of texts and do not generate text", m->hp->arch);

@@ -54,6 +54,23 @@ int model_build_exporting(const struct model *m, struct graph **ret_graph, struc
  * -EOPNOTSUPP: the model has no such layer. */
 int model_build_predictor(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);
 
+/* head.c: a draft head is a model that only drafts tokens for another model, its target. */
+bool model_is_head(const struct model *m);
+/* Returns the tokens [*ret_n] of the target that the rows of the head's output stand for; NULL:
+ * token i is row i. Only for draft heads. */
+const int32_t *model_head_tokens(const struct model *m, uint32_t *ret_n);
+/* Checks whether the draft head @m can draft for @target. -EINVAL. */
+int model_head_fits(const struct model *m, const struct model *target, struct inf_err *reterr);
+/* Does what model_build() does, with a GRAPH_EXPORT node for the hidden states, [rows, n_embd of
+ * @head], that the draft head @head reads. -EOPNOTSUPP: the architecture does not allow this. */
+int model_build_tapped(const struct model *m, const struct model *head, struct graph **ret_graph,
+                       struct inf_err *reterr);
+/* Builds the graph of the draft head @m for @target. Like model_build_predictor(): row i of a batch
+ * has a token and, in `input`, the hidden state of the token before it. The graph borrows from both
+ * models. */
+int model_build_head(const struct model *m, const struct model *target, struct graph **ret_graph,
+                     struct inf_err *reterr);
+
 /* The output computed from the rows of a text. */
 enum model_make {
     MODEL_MAKE_VECTOR, /* one vector per text */

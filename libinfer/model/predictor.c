@@ -7,6 +7,7 @@
  * norm of its own. A matrix joins them to the input of an ordinary layer with attention. Its result
  * becomes logits with a norm of its own and, usually, with the head of the model.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -14,56 +15,60 @@
 #include "model/arch.h"
 #include "quant/dtype.h"
 
-/* Copies the halves of the rows of @w to @to. Returns false if a half is not whole blocks, or the
+/* Copies the parts of the rows of @w to @to. Returns false if a part is not whole blocks, or the
  * format has planes. */
-static bool join_copy(struct binder *b, const struct weight *w, struct weight to[2])
+static bool split_copy(struct binder *b, const struct weight *w, uint32_t n_parts,
+                       struct weight *to)
 {
-    const uint32_t n = w->cols / 2;
+    const uint32_t n = w->cols / n_parts;
     uint64_t bytes;
 
     if (w->planes[WEIGHT_SCALES] || n % dtype_info(w->dtype)->block_elems != 0 ||
         !dtype_row_bytes(w->dtype, n, &bytes))
         return false;
-    for (unsigned k = 0; k < 2; k++) {
+    for (uint32_t k = 0; k < n_parts; k++) {
         char *data = arena_alloc(&b->m->arena, bytes * w->rows);
 
         to[k] = (struct weight){
             .data = data, .dtype = w->dtype, .rows = w->rows, .cols = n, .name = w->name};
         for (uint32_t i = 0; data && i < w->rows; i++)
-            memcpy(data + i * bytes, (const char *)w->data + (2 * (uint64_t)i + k) * bytes, bytes);
+            memcpy(data + i * bytes, (const char *)w->data + (n_parts * (uint64_t)i + k) * bytes,
+                   bytes);
     }
     return true;
 }
 
-/* Decodes the halves of the rows of @w. */
-static void join_decode(struct binder *b, const struct weight *w, struct weight to[2])
+/* Decodes the parts of the rows of @w. */
+static void split_decode(struct binder *b, const struct weight *w, uint32_t n_parts,
+                         struct weight *to)
 {
-    const uint32_t n = w->cols / 2;
+    const uint32_t n = w->cols / n_parts;
     float *row = arena_alloc(&b->m->arena, (size_t)w->cols * sizeof(float));
-    float *data[2];
+    float *data[BIND_PARTS];
+    bool ok = row;
 
-    for (unsigned k = 0; k < 2; k++) {
+    for (uint32_t k = 0; k < n_parts; k++) {
         data[k] = row ? arena_alloc(&b->m->arena, (size_t)w->rows * n * sizeof(float)) : NULL;
+        ok = ok && data[k];
         to[k] = (struct weight){
             .data = data[k], .dtype = INF_DTYPE_F32, .rows = w->rows, .cols = n, .name = w->name};
     }
-    for (uint32_t i = 0; data[0] && data[1] && i < w->rows; i++) {
+    for (uint32_t i = 0; ok && i < w->rows; i++) {
         weight_decode_row(w, i, row);
-        for (unsigned k = 0; k < 2; k++)
+        for (uint32_t k = 0; k < n_parts; k++)
             memcpy(data[k] + (size_t)i * n, row + (size_t)k * n, n * sizeof(float));
     }
 }
 
-int bind_predict_join(struct binder *b)
+int bind_split(struct binder *b, const struct weight *w, uint32_t n, struct weight *to)
 {
-    struct model *m = b->m;
-    const struct weight *w = layer_w(m, hparams_predict_row(m->hp), SLOT_PREDICT_JOIN);
-
-    if (!join_copy(b, w, m->predict_join))
-        join_decode(b, w, m->predict_join);
-    return m->predict_join[0].data && m->predict_join[1].data
-               ? 0
-               : err_set(b->err, ENOMEM, "out of memory");
+    assert(n <= BIND_PARTS && w->cols % n == 0);
+    if (!split_copy(b, w, n, to))
+        split_decode(b, w, n, to);
+    for (uint32_t k = 0; k < n; k++)
+        if (!to[k].data)
+            return err_set(b->err, ENOMEM, "out of memory");
+    return 0;
 }
 
 /* Returns a weight of the layer, or if it has none, the weight of the model. */

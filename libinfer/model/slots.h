@@ -135,5 +135,10 @@ enum slot {
     SLOT_PREDICT_EMBD,
     SLOT_PREDICT_HEAD,
 
+    /* Draft heads. */
+    SLOT_TAPS_JOIN, /* [n_embd, 3 × width of the other model]: joins hidden states of three layers
+                     */
+    SLOT_HIDDEN_NORM, /* of what the joined matrix computes */
+
     SLOT_N,
 };

@@ -234,7 +234,7 @@ static int bind_predictor(struct binder *b)
         return 0;
     r = bind_row(b, i_row, false);
     if (r == 0)
-        r = bind_predict_join(b);
+        r = bind_split(b, layer_w(m, i_row, SLOT_PREDICT_JOIN), 2, m->predict_join);
     m->bytes_token = bytes;
     m->madds_layers = madds;
     m->predicts = r == 0;

@@ -18,12 +18,22 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "draft/rates.h"
 #include "sched/request.h"
+
+/* Creates the samplers, for rows of @n_row logits. -ENOMEM. */
+static int make_samplers(struct drafter *d, uint32_t n_row)
+{
+    samplers_free(d->samplers);
+    d->samplers = NULL;
+    return samplers_new(d->runner->backend->ops->n_threads(d->runner->backend), d->n_vocab, n_row,
+                        &d->samplers);
+}
 
 int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_drafter)
 {
@@ -35,6 +45,7 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
         return -ENOMEM;
     d->runner = *runner;
     d->n_vocab = MIN(n_vocab, d->runner->n_vocab);
+    d->n_all = n_vocab;
     d->is_narrow = n_vocab > d->n_vocab;
     d->n_ctx = limits->max_ctx;
     d->jobs = NEW(struct draft_job, limits->max_seqs);
@@ -46,8 +57,7 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
         d->input = NEW(float, (size_t)limits->max_rows * d->runner->n_hidden);
     if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs &&
         (d->input || d->runner->n_hidden == 0))
-        r = samplers_new(d->runner->backend->ops->n_threads(d->runner->backend), d->n_vocab,
-                         d->runner->n_vocab, &d->samplers);
+        r = make_samplers(d, d->runner->n_vocab);
     if (r < 0) {
         d->runner = NULL;
         drafter_free(d);
@@ -58,6 +68,24 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
     return 0;
 }
 
+int drafter_use_head(struct drafter *d, const int32_t *tokens)
+{
+    const size_t n = (size_t)d->n_all * d->runner->backend->ops->n_threads(d->runner->backend);
+
+    d->shift = 1;
+    if (!tokens)
+        return 0;
+    d->wide = NEW(float, n);
+    if (!d->wide)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        d->wide[i] = -INFINITY;
+    d->token_of = tokens;
+    d->n_vocab = d->n_all;
+    d->is_narrow = false;
+    return make_samplers(d, d->n_vocab);
+}
+
 struct drafter *drafter_free(struct drafter *d)
 {
     if (!d)
@@ -66,6 +94,7 @@ struct drafter *drafter_free(struct drafter *d)
     free(d->jobs);
     free(d->tokens);
     free(d->input);
+    free(d->wide);
     free(d->logit_rows);
     free(d->parts);
     free(d->i_jobs);
@@ -111,31 +140,43 @@ void drafter_drop(struct seq *seq)
     m->is_followed = false;
 }
 
-/* Shares blocks that another sequence with the same beginning has computed, for at most @max_tokens
- * tokens. */
-static void adopt_blocks(struct drafter *d, struct seq *seq, uint32_t max_tokens)
+/* Returns the names of the blocks of a sequence. Row i of a draft head has token i + shift, so its
+ * blocks need the tokens of a block more, and have the names of the blocks after them. */
+static const struct kv_name *block_names(const struct drafter *d, const struct seq *seq,
+                                         uint32_t *ret_n)
+{
+    const struct kv_name *names = seq_names(seq, ret_n);
+
+    if (!names || *ret_n < d->shift)
+        return NULL;
+    *ret_n -= d->shift;
+    return names + d->shift;
+}
+
+/* Shares blocks that another sequence with the same beginning has computed, for at most @max_rows
+ * rows. Returns the number of rows. */
+static uint32_t adopt_blocks(struct drafter *d, struct seq *seq, uint32_t max_rows)
 {
     struct seq_model *m = &seq->draft.model;
     uint32_t n;
-    const struct kv_name *names = seq_names(seq, &n);
+    const struct kv_name *names = block_names(d, seq, &n);
     uint32_t n_usable;
 
     if (!names)
-        return;
-    n_usable = kv_pool_n_usable(d->runner->pool, names, n, max_tokens);
-    if (n_usable > 0 && kv_table_adopt(&m->table, names, n_usable) == 0)
-        m->n_kv = n_usable;
+        return 0;
+    n_usable = kv_pool_n_usable(d->runner->pool, names, n, max_rows);
+    return n_usable > 0 && kv_table_adopt(&m->table, names, n_usable) == 0 ? n_usable : 0;
 }
 
 /* Names the blocks that hold accepted tokens. */
-static void name_blocks(struct seq *seq)
+static void name_blocks(const struct drafter *d, struct seq *seq)
 {
     struct seq_model *m = &seq->draft.model;
     uint32_t n;
-    const struct kv_name *names = seq_names(seq, &n);
+    const struct kv_name *names = block_names(d, seq, &n);
 
-    if (names && m->n_skipped == 0)
-        kv_table_name(&m->table, names, MIN(n, m->n_kv / seq->req->block_tokens));
+    if (names && m->n_skipped == d->shift)
+        kv_table_name(&m->table, names, MIN(n, (m->n_kv - d->shift) / seq->req->block_tokens));
 }
 
 uint32_t drafter_follow(struct drafter *d, struct seq *seq)
@@ -148,7 +189,7 @@ uint32_t drafter_follow(struct drafter *d, struct seq *seq)
     if (d->input) {
         m->n_ahead = 0;
         kv_table_truncate(&m->table, m->n_kv - m->n_skipped);
-        name_blocks(seq);
+        name_blocks(d, seq);
         return m->is_followed && m->n_kv + m->n_held >= seq->n_tokens ? seq->n_tokens - m->n_kv
                                                                       : UINT32_MAX;
     }
@@ -164,9 +205,9 @@ uint32_t drafter_follow(struct drafter *d, struct seq *seq)
     m->n_ahead = 0;
     kv_table_truncate(&m->table, m->n_kv);
     if (m->n_kv == 0)
-        adopt_blocks(d, seq, seq->n_tokens - 1);
+        m->n_kv = adopt_blocks(d, seq, seq->n_tokens - 1);
     else
-        name_blocks(seq);
+        name_blocks(d, seq);
     return seq->n_tokens - m->n_kv;
 }
 
@@ -265,7 +306,7 @@ static void note_border(const struct drafter *d, struct seq *seq)
     uint32_t n;
     const struct kv_name *names = seq_names(seq, &n);
 
-    name_blocks(seq);
+    name_blocks(d, seq);
     if (names && m->n_skipped == 0 && border > 0 && border <= n && border == m->table.n_named &&
         m->n_kv % kv_pool_block_tokens(d->runner->pool) == 0)
         kv_table_snapshot(&m->table, names, border);
@@ -322,19 +363,20 @@ static const uint32_t *draft_mask(const struct draft_job *job)
     return mask_make(mask) == 0 ? mask->bits : NULL;
 }
 
-/* Begins the state of a sequence anew with the token at @pos. The hidden state before it is not
- * known. If the drafter does not have the blocks of all tokens before @pos, the state lacks some of
- * these tokens. */
+/* Begins the state of a sequence anew with the token at @pos, or with a draft head, with the token
+ * after it. The hidden state before the token at @pos is not known. If the drafter does not have
+ * the blocks of all tokens before @pos, the state lacks some of these tokens. */
 static void begin_state(struct drafter *d, struct seq *seq, uint32_t pos)
 {
     struct seq_model *m = &seq->draft.model;
+    uint32_t n_rows;
 
     drafter_drop(seq);
-    adopt_blocks(d, seq, pos);
-    m->n_skipped = pos - m->n_kv;
-    m->n_kv = pos;
+    n_rows = adopt_blocks(d, seq, pos);
+    m->n_kv = pos + d->shift;
+    m->n_skipped = m->n_kv - n_rows;
     memset(m->hidden, 0, d->runner->n_hidden * sizeof(float));
-    m->n_held = 1;
+    m->n_held = 1 - d->shift;
     m->is_followed = true;
 }
 
@@ -368,6 +410,16 @@ int drafter_take_hidden(struct drafter *d, struct seq *seq, uint32_t pos, uint32
         }
     }
     return r;
+}
+
+/* Puts the logits of a draft head into a row for all tokens. */
+static float *widen(const struct drafter *d, unsigned i_thread, const float *logits)
+{
+    float *row = d->wide + (size_t)i_thread * d->n_vocab;
+
+    for (uint32_t i = 0; i < d->runner->n_vocab; i++)
+        row[d->token_of[i]] = logits[i];
+    return row;
 }
 
 /* Chooses a drafted token as the engine would choose it for the request. If the draft model lacks
@@ -406,7 +458,11 @@ static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
     while ((i = atomic_fetch_add_explicit(&d->next_logit, 1, memory_order_relaxed)) < d->n_logits) {
         struct draft_job *job = &d->jobs[d->i_jobs[i]];
 
-        if (pick_token(d, d->samplers[i_thread], job, runner_logits(d->runner, i)))
+        float *logits = runner_logits(d->runner, i);
+
+        if (d->token_of)
+            logits = widen(d, i_thread, logits);
+        if (pick_token(d, d->samplers[i_thread], job, logits))
             job->n++;
         else
             job->n_wanted = job->n;

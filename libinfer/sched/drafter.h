@@ -25,6 +25,12 @@
  * another text, it shares them. Where hidden states are missing, rows are left out: the state then
  * stands for a shorter text. This changes only how often drafts are right.
  *
+ * A draft head of another file (model_build_head()) is run in the same way. Its first row has the
+ * second token of a text and the hidden state of the first, so its state is one row shorter:
+ * `shift` tokens at the beginning of a text have no row. Its logits are those of the few tokens
+ * that the head knows. They are put into a row of the logits of all tokens, in which the others
+ * have no chance.
+ *
  * A draft needs free blocks. If there are none, nothing is drafted for the sequence in this step.
  */
 
@@ -42,7 +48,7 @@ struct seq;
 struct seq_model {
     struct kv_table table;
     uint32_t n_kv;      /* tokens of the text that are computed */
-    uint32_t n_skipped; /* the number of these tokens that are not in the table */
+    uint32_t n_skipped; /* the number of these tokens that are not in the table; at least `shift` */
     /* Only for the layer that predicts a further token: the hidden states of the n_held tokens from
      * n_kv - 1 on, [HIDDEN_ROWS, n_hidden]. is_followed: the state has a beginning. */
     float *hidden;
@@ -65,9 +71,14 @@ struct draft_job {
 
 struct drafter {
     struct runner *runner;
-    uint32_t n_vocab;          /* tokens that both models have */
-    bool is_narrow;            /* the large model has further tokens */
-    uint32_t n_ctx;            /* limit of the tokens of a text with drafts */
+    uint32_t n_vocab;        /* tokens that both models have */
+    uint32_t n_all;          /* tokens of the large model */
+    bool is_narrow;          /* the large model has further tokens */
+    uint32_t shift;          /* 1 for a draft head, else 0 */
+    const int32_t *token_of; /* borrowed, [runner->n_vocab]: the token of each logit; NULL: logit i
+                              is that of token i */
+    float *wide;    /* [threads, n_vocab]: rows for all tokens; NULL with `token_of` NULL */
+    uint32_t n_ctx; /* limit of the tokens of a text with drafts */
     struct sampler **samplers; /* one per thread of the device */
     struct draft_job *jobs;    /* [max_seqs]: filled by the caller of drafter_draft() */
     double row_usec;           /* time that one more row adds to a step; 0: not measured */
@@ -84,6 +95,9 @@ struct drafter {
 /* Creates a drafter, which takes ownership of *@runner. @n_vocab: the number of tokens of the large
  * model. -ENOMEM; then the caller keeps *@runner. */
 int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_drafter);
+/* Makes @d the drafter of a draft head. @tokens [the width of the logits]: the token of each logit,
+ * borrowed; NULL: that of its number. -ENOMEM. */
+int drafter_use_head(struct drafter *d, const int32_t *tokens);
 struct drafter *drafter_free(struct drafter *d);
 DEFINE_CLEANUP(struct drafter *, drafter_free);
 

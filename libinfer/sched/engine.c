@@ -110,7 +110,7 @@ int sched_new(struct runner **runner, const struct inf_tokenizer *tok,
                             &s->speculation);
         if (r < 0)
             return r;
-        s->speculation->cost.replays = s->marks.has_snapshots;
+        sched_init_drafts(s, *runner);
     }
     s->runner = STEAL(*runner);
     *ret_sched = STEAL(s);

@@ -96,6 +96,11 @@ int runner_forward(struct runner *r, const struct batch *batch)
                                 r->tops);
 }
 
+void runner_accept(struct runner *r, const struct batch *batch, const uint32_t *n_accepted)
+{
+    r->backend->ops->accept(r->backend, r->plan, kv_pool_store(r->pool), batch, n_accepted);
+}
+
 int runner_fetch(struct runner *r, uint32_t i)
 {
     assert(i < r->limits.max_logits && r->tops[i].n_wanted > 0);

@@ -53,6 +53,9 @@ uint32_t runner_max_rows(const struct runner *r);
 /* Runs one step. Its results, r->logits, r->tops and r->hidden, are valid until the next step.
  * Returns 0, -ENODEV if the device was lost, or another negative errno if it failed. */
 int runner_forward(struct runner *r, const struct batch *batch);
+/* Adds the first n_accepted[i] drafted rows of each sequence i of the last step, whose batch was
+ * @batch, to its recurrent state. Only for devices with accept() (backend/backend.h). */
+void runner_accept(struct runner *r, const struct batch *batch, const uint32_t *n_accepted);
 /* Fetches the whole row @i of logits of the last step, for which the batch had requested only a
  * list. Returns 0, or an error like runner_forward(). */
 int runner_fetch(struct runner *r, uint32_t i);

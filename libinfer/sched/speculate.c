@@ -46,7 +46,9 @@ int speculation_new(enum speculation_kind kind, uint32_t max_draft, uint32_t max
     x->mixed = NEW(struct draft_offer, max_seqs);
     x->n_mixed = NEW(uint32_t, max_seqs);
     x->behind = NEW(struct seq *, max_seqs);
-    if (!x->drafts || !x->offers || !x->n_taken || !x->mixed || !x->n_mixed || !x->behind)
+    x->n_accepted = NEW(uint32_t, max_seqs);
+    if (!x->drafts || !x->offers || !x->n_taken || !x->mixed || !x->n_mixed || !x->behind ||
+        !x->n_accepted)
         r = -ENOMEM;
     x->looks_up = kind != SPECULATION_MODEL;
     if (r == 0 && (kind == SPECULATION_SUFFIX || kind == SPECULATION_AUTO))
@@ -71,6 +73,7 @@ struct speculation *speculation_free(struct speculation *x)
     free(x->mixed);
     free(x->n_mixed);
     free(x->behind);
+    free(x->n_accepted);
     free(x);
     return NULL;
 }
@@ -277,6 +280,21 @@ uint32_t sched_draft_limit(const struct sched *s, const struct seq *seq)
     return MIN(MIN(s->speculation->max_draft, seq->req->max_draft), room);
 }
 
+void sched_init_drafts(struct sched *s, const struct runner *runner)
+{
+    struct speculation *x = s->speculation;
+    const struct backend_ops *ops = runner->backend->ops;
+    uint32_t n;
+
+    if (!s->marks.has_snapshots)
+        return;
+    n = ops->accept ? ops->max_drafted(runner->plan, kv_pool_store(runner->pool)) : 0;
+    x->accepts = n > 0;
+    x->cost.replays = n == 0;
+    if (n > 0)
+        x->max_draft = MIN(x->max_draft, n);
+}
+
 /* Looks for a draft in texts. */
 static void make_draft(struct sched *s, struct seq *seq, struct draft *ret_draft)
 {
@@ -350,13 +368,20 @@ static uint32_t open_rows(struct seq *seq, uint32_t n)
     return n_open;
 }
 
+/* Makes sure that the state of RECURRENT groups can be that after any of the drafted tokens.
+ * Returns 0, or KV_FULL if there is no free block. */
+static int spare_state(const struct sched *s, struct seq *seq)
+{
+    return s->speculation->accepts ? kv_table_spare(&seq->table) : kv_table_save(&seq->table);
+}
+
 /* Adds up to @n tokens of a draft to the step. Returns how many were added. */
 static uint32_t add_draft(struct sched *s, struct seq *seq, const struct draft *draft, uint32_t n)
 {
     struct seq_draft *d = &seq->draft;
 
     n = open_rows(seq, fork_masks(seq, draft->tokens, n));
-    if (n > 0 && s->marks.has_snapshots && kv_table_save(&seq->table) == KV_FULL) {
+    if (n > 0 && s->marks.has_snapshots && spare_state(s, seq) == KV_FULL) {
         kv_table_truncate(&seq->table, seq->n_tokens);
         n = 0;
     }
@@ -484,13 +509,40 @@ void sched_take_hidden(struct sched *s)
     step->draft_usec += clock_usec() - begin;
 }
 
-void sched_keep_rows(const struct step_part *part)
+void sched_mark_drafted(struct sched *s)
+{
+    struct step *step = &s->step;
+
+    for (uint32_t i = 0; s->speculation && s->speculation->accepts && i < step->n_parts; i++) {
+        step->seqs[i].n_drafted = step->parts[i].n_draft;
+        step->seqs[i].drafted = step->parts[i].seq->table.saved;
+    }
+}
+
+void sched_accept(struct sched *s, const struct batch *batch)
+{
+    struct speculation *x = s->speculation;
+    bool any = false;
+
+    if (!x || !x->accepts)
+        return;
+    for (uint32_t i = 0; i < s->step.n_parts; i++) {
+        const struct step_part *part = &s->step.parts[i];
+
+        x->n_accepted[i] = part->n_draft > 0 ? part->n_picked - 1 : 0;
+        any = any || x->n_accepted[i] > 0;
+    }
+    if (any)
+        runner_accept(s->runner, batch, x->n_accepted);
+}
+
+void sched_keep_rows(const struct sched *s, const struct step_part *part)
 {
     struct seq *seq = part->seq;
     const bool rejected = part->n_draft > 0 && part->n_picked <= part->n_draft;
     const uint32_t n_rows = n_right_rows(part);
 
-    if (!rejected || !kv_table_has_saved(&seq->table)) {
+    if (!rejected || s->speculation->accepts || !kv_table_has_saved(&seq->table)) {
         seq->n_kv += n_rows;
         seq->draft.n_replay -= part->n_replay;
         return;

@@ -25,6 +25,7 @@
 #include "draft/rates.h"
 #include "sched/drafter.h"
 
+struct batch;
 struct draft;
 struct sched;
 struct seq;
@@ -41,6 +42,7 @@ enum speculation_kind {
 
 struct speculation {
     uint32_t max_draft;
+    bool accepts;                /* the device adds accepted tokens to RECURRENT state */
     bool ignores_cost;           /* steps verify all drafts, whatever they cost */
     bool looks_up;               /* tokens are looked up in texts */
     struct draft_memory *memory; /* NULL: answers are not remembered */
@@ -57,6 +59,7 @@ struct speculation {
     struct draft_offer *mixed; /* for each sequence the offer of the draft model, if it is better */
     uint32_t *n_mixed;
     struct seq **behind;
+    uint32_t *n_accepted; /* [max_seqs]: drafted tokens of each part of the step */
 };
 
 /* Creates the state of speculation for @max_seqs sequences. -ENOMEM. */
@@ -64,6 +67,8 @@ int speculation_new(enum speculation_kind kind, uint32_t max_draft, uint32_t max
                     struct speculation **ret_speculation);
 struct speculation *speculation_free(struct speculation *x);
 
+/* Decides how the state of RECURRENT groups follows accepted tokens. @runner: that of the model. */
+void sched_init_drafts(struct sched *s, const struct runner *runner);
 /* Allocates the memory that drafts of a sequence need; called after seq_start(). If this fails,
  * nothing is drafted for this sequence. */
 void sched_start_draft(struct sched *s, struct seq *seq);
@@ -75,9 +80,14 @@ void sched_draft(struct sched *s);
 /* Removes the rejected drafted tokens of a step from the KV cache. Called after the accepted tokens
  * were counted, or after a failure. */
 void sched_end_step_draft(struct sched *s, struct seq *seq);
-/* Records how many tokens of the sequence are computed after the step. If a token was rejected, the
- * state of RECURRENT groups goes back. */
-void sched_keep_rows(const struct step_part *part);
+/* Marks the drafted rows of a batch, if the device does not add them to RECURRENT state at once. */
+void sched_mark_drafted(struct sched *s);
+/* Adds the accepted tokens of the step to the state of RECURRENT groups. @batch: that of the step.
+ */
+void sched_accept(struct sched *s, const struct batch *batch);
+/* Records how many tokens of the sequence are computed after the step. If a token was rejected, and
+ * the state of RECURRENT groups includes it, the state goes back. */
+void sched_keep_rows(const struct sched *s, const struct step_part *part);
 /* Records which drafted tokens of a part were accepted. */
 void sched_note_draft(struct sched *s, struct step_part *part);
 /* Corrects the counts of a part: its text has ended after the first @n_used tokens that were

@@ -426,7 +426,7 @@ static void count_rows(struct sched *s)
         struct step_part *part = &s->step.parts[i];
         struct prompt_logprobs *plp = &part->seq->req->plp;
 
-        sched_keep_rows(part);
+        sched_keep_rows(s, part);
         sched_note_draft(s, part);
         seq_note_kv(part->seq, true);
         sched_name_blocks(s, part->seq);
@@ -463,6 +463,7 @@ int sched_step(struct sched *s)
     assert(step->n_ready > 0);
     plan_rows(s);
     batch = build_batch(s);
+    sched_mark_drafted(s);
     want_lists(s);
     want_masks(s);
     r = runner_forward(s->runner, &batch);
@@ -473,10 +474,11 @@ int sched_step(struct sched *s)
     if (r == 0)
         take_all_logits(s);
     masks_end(&s->masks);
-    if (r == 0)
+    if (r == 0) {
+        sched_accept(s, &batch);
         count_rows(s);
-    if (r == 0)
         sched_take_hidden(s);
+    }
     end_drafts(s);
     if (r < 0)
         return r;

@@ -16,6 +16,7 @@
 #include "chat/chat.h"
 #include "chat/generation.h"
 #include "common/config/config.h"
+#include "common/config/draft-kind.h"
 #include "common/models/models.h"
 #include "common/service/log.h"
 #include "common/service/service.h"
@@ -31,9 +32,7 @@ static const struct chat *chat_of(const struct resident *resident)
 /* Returns whether the configured kind of drafts uses a draft model. */
 static bool resident_uses_draft(const struct resident *resident)
 {
-    const char *kind = chat_of(resident)->host.config->speculative.kind;
-
-    return strcmp(kind, "model") == 0 || strcmp(kind, "auto") == 0;
+    return draft_kind_uses_model(chat_of(resident)->host.config->speculative.kind);
 }
 
 /* Finds the draft model in the list of models. -ENOMEM. */
@@ -108,7 +107,9 @@ static const char *resident_draft_kind(const struct resident *resident)
 {
     const char *kind = chat_of(resident)->host.config->speculative.kind;
 
-    return strcmp(kind, "model") == 0 && !chat_resident_of(resident)->draft ? "none" : kind;
+    const bool must = draft_kind_uses_model(kind) && strcmp(kind, "auto") != 0;
+
+    return must && !chat_resident_of(resident)->draft ? "none" : kind;
 }
 
 static int resident_open(struct resident *resident, struct inf_err *reterr)

@@ -319,6 +319,8 @@ class Model:
         self.family.whole()
         for i in range(shape.n_layers):
             self.family.layer(i, "blk.%d." % i)
+        if shape.mtp:
+            self.family.predictor(shape.n_layers, "blk.%d." % shape.n_layers)
         self.vector("output_norm.weight", shape.embd)
         if not shape.tied:
             self.matrix("output.weight", shape.vocab, shape.embd)
@@ -333,11 +335,13 @@ def main():
     p.add_argument("--vocab", type=int, metavar="N",
                    help="size of the vocabulary, if not the shape's")
     p.add_argument("--untied", action="store_true", help="give the head weights of its own")
+    p.add_argument("--mtp", action="store_true",
+                   help="add a layer that predicts a further token (qwen3.5 shapes)")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--tokenizer", metavar="DIR", help="take the vocabulary of this directory")
     p.add_argument("out")
     args = p.parse_args()
-    shape = SHAPES[args.shape].smaller(args.layers, args.vocab, args.untied)
+    shape = SHAPES[args.shape].smaller(args.layers, args.vocab, args.untied, args.mtp)
     Model(args.shape, shape, args.preset, args.seed, args.tokenizer).write(args.out)
 
 

@@ -4,17 +4,32 @@
 
     make_model.py --shape qwen3-4b --untied --type Q4_0 TARGET.gguf
     make_pair.py TARGET.gguf DRAFT.gguf --layers 1 --disturb 0.01
+    make_pair.py TARGET.gguf --mtp --disturb 0.01
+    make_pair.py TARGET.gguf HEAD.gguf --eagle3 --disturb 0.01
 
 The draft model gets the first layers of the model, and its norm and head. All layers take as much
 time as before, but their results become 0, except those of the first layer that only the model has:
 they are multiplied by --disturb. With 0 the draft model is always right, and the larger the factor,
 the more often it is wrong. So that texts do not run in circles, the head is made of the rows of the
 embedding: after each token, the next one in the vocabulary is the most likely, unless that layer
-disturbs this. The model needs a head of its own (--untied). It is changed in place. A further call with another factor replaces
-the factor of the call before, which the draft model remembers. Needs the Python package gguf.
+disturbs this. The model needs a head of its own (--untied). It is changed in place. A further call
+with another factor replaces the factor of the call before, which the draft model remembers.
+
+With --mtp the model must have a layer that predicts a further token (make_model.py --mtp). This layer
+gets the embedding of the token unchanged, so it is right like such a draft model; with --wrong it gets
+the columns of the embedding in another order, so it is never right. The first layer is the one that
+disturbs, unless --layers says otherwise. The factor is remembered in the file TARGET.gguf.disturb.
+
+With --eagle3 the file is a draft head of EAGLE-3 with the shape of the model's layers and half of its
+tokens. Its queries and keys are the embedding of the token, so each row attends to itself; its values
+and its result are this embedding, too, so it is right like such a draft model, or with --wrong never.
+The heads of keys must have the width of the model together, as in Qwen3-0.6B.
+
+Needs the Python package gguf.
 """
 import argparse
 import os
+import pathlib
 import re
 
 import numpy
@@ -68,27 +83,141 @@ def write_draft(reader, path, n_layers, factor):
     writer.close()
 
 
+def join_embedding(tensor, shift):
+    """Makes the matrix that joins an embedding and a hidden state, in Q4_0, return the embedding,
+    with its columns moved by @shift."""
+    if GGMLQuantizationType(tensor.tensor_type).name != "Q4_0":
+        raise SystemExit("--mtp needs a model in Q4_0")
+    n = tensor.data.shape[0]
+    blocks = tensor.data.reshape(n, 2 * n // 32, BLOCKS["Q4_0"])
+    blocks[:] = 0
+    blocks[:, :, 2:] = 0x88  # zeros
+    scale = numpy.array([1 / 7], numpy.float16).view(numpy.uint8)
+    for row in range(n):
+        col = (row + shift) % n
+        block = blocks[row, col // 32]
+        block[:2] = scale
+        at = 2 + col % 16
+        block[at] = 0x8f if col % 32 < 16 else 0xf8
+
+
+def selection(rows, cols, pick, value):
+    """Returns a matrix in Q4_0 with one number in each row: @value in the column pick(row)."""
+    blocks = numpy.zeros((rows, cols // 32, BLOCKS["Q4_0"]), numpy.uint8)
+    blocks[:, :, 2:] = 0x88
+    for row in range(rows):
+        col = pick(row)
+        block = blocks[row, col // 32]
+        block[:2] = numpy.array([value / 7], numpy.float16).view(numpy.uint8)
+        block[2 + col % 16] = 0x8f if col % 32 < 16 else 0xf8
+    return blocks.reshape(rows, -1)
+
+
+def noise(rng, rows, cols, std):
+    """Returns a random matrix in Q4_0."""
+    blocks = rng.integers(0, 256, (rows, cols // 32, BLOCKS["Q4_0"]), numpy.uint8)
+    blocks[:, :, :2] = numpy.array([std / 4.6], numpy.float16).view(numpy.uint8)
+    return blocks.reshape(rows, -1)
+
+
+def write_head(reader, path, factor, wrong):
+    """Writes a draft head of EAGLE-3."""
+    arch = reader.fields["general.architecture"].contents()
+    value = {f.name.replace(arch + ".", ""): f for f in reader.fields.values()}
+    n_layers, width, ff, heads, kv_heads, size = (
+        value[k].contents() for k in ("block_count", "embedding_length", "feed_forward_length",
+                                      "attention.head_count", "attention.head_count_kv",
+                                      "attention.key_length"))
+    if kv_heads * size != width:
+        raise SystemExit("the heads of keys do not have the width of the model together")
+    tensors = {t.name: t for t in reader.tensors}
+    head = tensors["output.weight"]
+    n_tokens = head.data.shape[0] // 2
+    rng = numpy.random.default_rng(5)
+    writer = GGUFWriter(path, "eagle3")
+    for name, field in value.items():
+        if name.startswith("tokenizer.") or name == "general.name":
+            copy_field(writer, field)
+    for key in ("embedding_length", "feed_forward_length", "attention.head_count", "vocab_size",
+                "context_length", "attention.head_count_kv", "attention.key_length",
+                "attention.value_length", "rope.dimension_count"):
+        writer.add_uint32("eagle3." + key, value[key].contents())
+    writer.add_uint32("eagle3.block_count", 1)
+    writer.add_uint32("eagle3.target_hidden_size", width)
+    writer.add_array("eagle3.target_layers", [2, n_layers // 2, n_layers - 3])
+    writer.add_bool("eagle3.norm_before_residual", True)
+    writer.add_float32("eagle3.rope.freq_base", 10000.0)
+    writer.add_float32("eagle3.attention.layer_norm_rms_epsilon", 1e-6)
+    writer.add_float64(FACTOR, factor)
+    q4 = GGMLQuantizationType.Q4_0
+    shift = 1 if wrong else 0
+    group = heads // kv_heads
+    matrices = {
+        "fc": noise(rng, width, 3 * width, width ** -0.5),
+        "output": head.data[:n_tokens],
+        "blk.0.attn_q": selection(heads * size, 2 * width,
+                                  lambda r: r // size // group * size + r % size, 2),
+        "blk.0.attn_k": selection(width, 2 * width, lambda r: r, 1),
+        "blk.0.attn_v": selection(width, 2 * width, lambda r: (r + shift) % width, 1),
+        "blk.0.attn_output": selection(width, heads * size,
+                                       lambda r: r // size * group * size + r % size, 1),
+        "blk.0.ffn_gate": noise(rng, ff, width, width ** -0.5),
+        "blk.0.ffn_up": noise(rng, ff, width, width ** -0.5),
+        "blk.0.ffn_down": noise(rng, width, ff, 0),
+    }
+    for name, data in matrices.items():
+        writer.add_tensor(name + ".weight", data,
+                          raw_dtype=GGMLQuantizationType(head.tensor_type) if name == "output" else q4)
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(name + ".weight", numpy.ones(width, numpy.float32))
+    writer.add_tensor("blk.0.attn_norm_2.weight", numpy.zeros(width, numpy.float32))
+    writer.add_tensor("d2t", numpy.arange(n_tokens, dtype=numpy.int64))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     p = argparse.ArgumentParser(description="a model and a draft model")
     p.add_argument("target")
-    p.add_argument("draft")
-    p.add_argument("--layers", type=int, default=1, help="layers of the draft model (default: 1)")
+    p.add_argument("draft", nargs="?")
+    p.add_argument("--layers", type=int, help="layers of the draft model (default: 1, with --mtp 0)")
+    p.add_argument("--mtp", action="store_true", help="the model's own layer drafts")
+    p.add_argument("--eagle3", action="store_true", help="the draft model is a draft head")
+    p.add_argument("--wrong", action="store_true", help="the layer is never right")
     p.add_argument("--disturb", type=float, default=0.01,
                    help="factor of the results of the next layer (default: 0.01)")
     args = p.parse_args()
-    anew = not os.path.exists(args.draft)
-    before = 1.0 if anew else GGUFReader(args.draft).fields[FACTOR].contents()
+    if args.mtp == (args.draft is not None):
+        p.error("either a draft model or --mtp")
+    layers = args.layers if args.layers is not None else 0 if args.mtp or args.eagle3 else 1
+    note = pathlib.Path(args.target + ".disturb")
+    anew = not (note.exists() if args.mtp else os.path.exists(args.draft))
+    before = 1.0
+    if not anew:
+        before = (float(note.read_text()) if args.mtp
+                  else GGUFReader(args.draft).fields[FACTOR].contents())
     reader = GGUFReader(args.target, "r+")
     tensors = {t.name: t for t in reader.tensors}
     if anew:
         tensors["output.weight"].data[1:] = tensors["token_embd.weight"].data[:-1]
     for tensor in reader.tensors:
         found = RESULTS.fullmatch(tensor.name)
-        if found and int(found[1]) == args.layers:
+        if found and int(found[1]) == layers:
             multiply(tensor, args.disturb / before)
         elif found and anew:
             multiply(tensor, 0)
-    write_draft(reader, args.draft, args.layers, args.disturb)
+    if args.eagle3:
+        write_head(reader, args.draft, args.disturb, args.wrong)
+    elif not args.mtp:
+        write_draft(reader, args.draft, layers, args.disturb)
+    if not args.mtp:
+        return
+    for name, tensor in tensors.items():
+        if name.endswith(".nextn.eh_proj.weight"):
+            join_embedding(tensor, 1 if args.wrong else 0)
+    note.write_text("%r\n" % args.disturb)
 
 
 if __name__ == "__main__":

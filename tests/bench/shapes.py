@@ -36,12 +36,14 @@ class Shape:
     shared_kv: int = 0
     per_layer: int = 0
     k_is_v: bool = False
+    mtp: bool = False  # a layer after the others predicts a further token
 
-    def smaller(self, n_layers, vocab, untied=False):
-        """Returns this shape with other numbers of layers and of tokens, where they are given, and
-        with a head of its own if @untied is set."""
+    def smaller(self, n_layers, vocab, untied=False, mtp=False):
+        """Returns this shape with other numbers of layers and of tokens, where they are given, with
+        a head of its own if @untied is set, and with a layer that predicts a further token if @mtp
+        is set."""
         n = n_layers or self.n_layers
-        return dataclasses.replace(self, n_layers=n, vocab=vocab or self.vocab,
+        return dataclasses.replace(self, n_layers=n, vocab=vocab or self.vocab, mtp=mtp,
                                    tied=self.tied and not untied,
                                    shared_kv=self.shared_kv * n // self.n_layers)
 
@@ -100,7 +102,7 @@ class Decoder:
 
     def keys(self):
         s, w = self.s, self.m.file
-        self.uints(("block_count", s.n_layers), ("context_length", 32768),
+        self.uints(("block_count", s.n_layers + s.mtp), ("context_length", 32768),
                    ("embedding_length", s.embd), ("attention.head_count", s.heads),
                    ("vocab_size", s.vocab), ("rope.dimension_count", self.rope_dim))
         self.head_keys()
@@ -190,12 +192,14 @@ class Hybrid(Decoder):
                    ("ssm.state_size", self.head), ("ssm.group_count", s.delta_k_heads),
                    ("ssm.time_step_rank", s.delta_v_heads),
                    ("ssm.inner_size", s.delta_v_heads * self.head))
+        if s.mtp:
+            self.uints(("nextn_predict_layers", 1))
         if s.shared_ff:
             self.uints(("expert_shared_feed_forward_length", s.shared_ff))
 
     def attention(self, i, p):
         s, m = self.s, self.m
-        if not s.is_full(i):
+        if not s.is_full(i) and i < s.n_layers:
             self.recurrent(i, p)
             return
         m.matrix(p + "attn_q.weight", 2 * s.heads * s.head_dim, s.embd, i)
@@ -204,6 +208,14 @@ class Hybrid(Decoder):
         m.vector(p + "attn_q_norm.weight", s.head_dim)
         m.vector(p + "attn_k_norm.weight", s.head_dim)
         m.matrix(p + "attn_output.weight", s.embd, s.heads * s.head_dim, i)
+
+    def predictor(self, i, p):
+        """Adds the layer that predicts a further token."""
+        embd = self.s.embd
+        self.layer(i, p)
+        self.m.matrix(p + "nextn.eh_proj.weight", embd, 2 * embd, i)
+        for name in ("enorm", "hnorm", "shared_head_norm"):
+            self.m.vector(p + "nextn.%s.weight" % name, embd)
 
     def recurrent(self, i, p):
         s, m = self.s, self.m

@@ -367,6 +367,26 @@ static int get_recurrent(struct keys *k, struct hparams *hp)
     return 0;
 }
 
+/* Reads the layers of another model that a draft head reads. */
+static int get_taps(struct keys *k, struct hparams *hp)
+{
+    const struct gguf_value *v = gguf_find(k->g, full_key(k, "target_layers"));
+
+    if (!k->desc->draft_head)
+        return 0;
+    if (!v || v->type != GGUF_ARRAY || v->elem == GGUF_STRING || v->n != HPARAMS_TAPS)
+        return err_set(k->err, EBADMSG, "the key %s is not a list of %u layers", k->key,
+                       HPARAMS_TAPS);
+    for (uint32_t i = 0; i < HPARAMS_TAPS; i++) {
+        const int64_t layer = gguf_elem_i64(v, i);
+
+        if (layer < 0 || layer > HPARAMS_MAX_LAYERS)
+            return err_set(k->err, EBADMSG, "the key %s is out of range", k->key);
+        hp->head.taps[i] = (uint32_t)layer;
+    }
+    return 0;
+}
+
 static int get_vocab(struct keys *k, struct hparams *hp)
 {
     const struct gguf_value *tokens = gguf_find(k->g, "tokenizer.ggml.tokens");
@@ -500,6 +520,8 @@ static int get_all(struct keys *k, struct hparams *hp)
         r = get_window(k, hp);
     if (r == 0)
         r = get_recurrent(k, hp);
+    if (r == 0)
+        r = get_taps(k, hp);
     if (r == 0)
         r = get_vocab(k, hp);
     if (r == 0)

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/verbs/bench-draft.h"
 
@@ -33,6 +34,7 @@ struct draft_bench {
     size_t n_text;
     struct stream streams[2][MAX_STREAMS];
     double *speeds[2], *ratios; /* [n_repeat] */
+    double *cpu_ratios;         /* [n_repeat]: of the processor time of the texts */
 };
 
 static void draft_bench_done(struct draft_bench *b)
@@ -44,6 +46,7 @@ static void draft_bench_done(struct draft_bench *b)
             free(b->streams[k][i].tokens);
     }
     free(b->ratios);
+    free(b->cpu_ratios);
     free(b->text);
 }
 
@@ -126,13 +129,24 @@ static int submit_stream(struct draft_bench *b, unsigned k, uint32_t i, const ch
     return CLI_OK;
 }
 
+/* Returns the processor time of this process in seconds. */
+static double cpu_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 /* Lets engine @k generate its texts. *ret_speed: tokens per second after all prompts were
- * computed. */
-static int run_engine(struct draft_bench *b, unsigned k, const char *salt, double *ret_speed)
+ * computed; *ret_cpu_speed: tokens per second of processor time. */
+static int run_engine(struct draft_bench *b, unsigned k, const char *salt, double *ret_speed,
+                      double *ret_cpu_speed)
 {
     const uint32_t n_streams = b->params->n_streams;
     uint32_t n_prompted = 0, n_ended = 0, n_tokens = 0, n_before = 0;
     uint64_t begin = 0;
+    double cpu_begin = 0;
 
     for (uint32_t i = 0; i < n_streams; i++)
         if (submit_stream(b, k, i, salt) != CLI_OK)
@@ -149,6 +163,7 @@ static int run_engine(struct draft_bench *b, unsigned k, const char *salt, doubl
         stream = e.user;
         if (e.kind == INF_EVENT_PROMPT && ++n_prompted == n_streams) {
             begin = clock_nsec();
+            cpu_begin = cpu_seconds();
             n_before = n_tokens;
         }
         for (size_t i = 0; e.kind == INF_EVENT_TOKENS && i < e.n_tokens; i++, n_tokens++)
@@ -157,6 +172,7 @@ static int run_engine(struct draft_bench *b, unsigned k, const char *salt, doubl
             return cli_error("bench", "a text ended early: %s", e.error ? e.error : "");
         n_ended += e.kind == INF_EVENT_FINISH;
     }
+    *ret_cpu_speed = (n_tokens - n_before) / MAX(cpu_seconds() - cpu_begin, 1e-9);
     *ret_speed = (double)(n_tokens - n_before) * 1e9 / (double)MAX(clock_nsec() - begin, 1u);
     return CLI_OK;
 }
@@ -181,13 +197,16 @@ static bool draft_is_exact(const char *device)
 /* Measures one round. Round 0 is a warm-up, whose speeds are dropped. */
 static int run_round(struct draft_bench *b, uint32_t i_round)
 {
-    double speeds[2];
+    double speeds[2], cpu[2];
     char salt[16];
 
     snprintf(salt, sizeof(salt), "%" PRIu32, i_round);
-    for (unsigned k = 0; k < 2; k++)
-        if (run_engine(b, (k + i_round) % 2, salt, &speeds[(k + i_round) % 2]) != CLI_OK)
+    for (unsigned k = 0; k < 2; k++) {
+        const unsigned i = (k + i_round) % 2;
+
+        if (run_engine(b, i, salt, &speeds[i], &cpu[i]) != CLI_OK)
             return CLI_FAILED;
+    }
     /* On a GPU texts may differ: the last bits of a row depend on the number of rows of a step. */
     if (!texts_are_equal(b) && draft_is_exact(b->params->device))
         return cli_error("bench", "the texts with and without drafts differ");
@@ -196,6 +215,7 @@ static int run_round(struct draft_bench *b, uint32_t i_round)
     for (unsigned k = 0; k < 2; k++)
         b->speeds[k][i_round - 1] = speeds[k];
     b->ratios[i_round - 1] = speeds[1] / speeds[0];
+    b->cpu_ratios[i_round - 1] = cpu[1] / cpu[0];
     return CLI_OK;
 }
 
@@ -218,6 +238,7 @@ static int print_result(const struct draft_bench *b)
     const double plain = bench_median(b->speeds[0], p->n_repeat);
     const double fast = bench_median(b->speeds[1], p->n_repeat);
     const double ratio = bench_median(b->ratios, p->n_repeat);
+    const double cpu_ratio = bench_median(b->cpu_ratios, p->n_repeat);
     struct inf_engine_stats s;
     json_t *positions = json_array();
     int bad = 0;
@@ -226,9 +247,10 @@ static int print_result(const struct draft_bench *b)
     if (!p->json)
         printf("%" PRIu32 " × generate %" PRIu32 " tokens\n"
                "  without drafts   %9.2f tokens/s\n"
-               "  with drafts      %9.2f tokens/s   %.2f ×\n"
+               "  with drafts      %9.2f tokens/s   %.2f ×, by processor time %.2f ×\n"
                "  %" PRIu64 " of %" PRIu64 " drafted tokens were accepted; by position:",
-               p->n_streams, p->n_generate, plain, fast, ratio, s.n_draft_accepted, s.n_drafted);
+               p->n_streams, p->n_generate, plain, fast, ratio, cpu_ratio, s.n_draft_accepted,
+               s.n_drafted);
     for (unsigned i = 0; i < INF_DRAFT_MAX && s.draft_tried[i] > 0; i++) {
         const double rate = (double)s.draft_accepted[i] / (double)s.draft_tried[i];
 
@@ -237,8 +259,9 @@ static int print_result(const struct draft_bench *b)
         json_array_append_new(positions, json_real(rate));
     }
     if (p->json) {
-        json_t *j = json_pack("{s:f, s:f, s:f, s:I, s:I, s:O}", "plain_tok_s", plain, "draft_tok_s",
-                              fast, "ratio", ratio, "drafted", (json_int_t)s.n_drafted, "accepted",
+        json_t *j = json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:O}", "plain_tok_s", plain,
+                              "draft_tok_s", fast, "ratio", ratio, "cpu_ratio", cpu_ratio,
+                              "drafted", (json_int_t)s.n_drafted, "accepted",
                               (json_int_t)s.n_draft_accepted, "by_position", positions);
 
         bad = !j || json_dumpf(j, stdout, JSON_REAL_PRECISION(6));
@@ -259,10 +282,12 @@ int bench_drafts(const struct draft_bench_params *params)
     if (params->n_prompt == 0 || params->n_generate < 2)
         return cli_usage("bench", "drafts need -p of at least 1 and -n of at least 2");
     b.ratios = calloc(params->n_repeat, sizeof(double));
+    b.cpu_ratios = calloc(params->n_repeat, sizeof(double));
     for (unsigned k = 0; k < 2; k++)
         b.speeds[k] = calloc(params->n_repeat, sizeof(double));
-    r = b.ratios && b.speeds[0] && b.speeds[1] ? read_text(&b)
-                                               : cli_error("bench", "out of memory");
+    r = b.ratios && b.cpu_ratios && b.speeds[0] && b.speeds[1]
+            ? read_text(&b)
+            : cli_error("bench", "out of memory");
     if (r == CLI_OK)
         r = open_engines(&b);
     for (uint32_t i = 0; r == CLI_OK && i <= params->n_repeat; i++)

@@ -18,6 +18,7 @@
 #include "cli/verbs/run-pull.h"
 #include "cli/verbs/run.h"
 #include "common/config/config.h"
+#include "common/config/draft-kind.h"
 #include "common/models/settings.h"
 #include "common/models/templates.h"
 #include "core/err.h"
@@ -330,7 +331,7 @@ static int run_open(struct run *run, const char *model_name, struct inf_model **
 static int run_open_draft(struct run *run, struct inf_model **ret_draft)
 {
     const char *kind = run->params.engine.draft_kind;
-    const bool is_wanted = kind && (strcmp(kind, "model") == 0 || strcmp(kind, "auto") == 0);
+    const bool is_wanted = kind && draft_kind_uses_model(kind);
     const char *name = run->draft ? run->draft : is_wanted ? run->settings.drafter : NULL;
 
     *ret_draft = NULL;

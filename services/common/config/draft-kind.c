@@ -5,10 +5,16 @@
 
 bool draft_kind_valid(const char *text)
 {
-    static const char *const names[] = {"none", "auto", "ngram", "suffix", "model", "mtp"};
+    static const char *const names[] = {"none",  "auto", "ngram", "suffix",
+                                        "model", "mtp",  "eagle3"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strcmp(names[i], text) == 0)
             return true;
     return false;
+}
+
+bool draft_kind_uses_model(const char *kind)
+{
+    return strcmp(kind, "model") == 0 || strcmp(kind, "eagle3") == 0 || strcmp(kind, "auto") == 0;
 }

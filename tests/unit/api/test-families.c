@@ -303,4 +303,33 @@ TEST(texts_do_not_depend_on_how_they_are_computed)
                 check_model(names[i], &on);
 }
 
-RUN_TESTS(cmocka_unit_test(texts_do_not_depend_on_how_they_are_computed))
+TEST(draft_heads_change_no_text)
+{
+    static const struct {
+        const char *model, *head;
+    } pairs[] = {{"llama-gqa", "eagle3-llama"}, {"qwen3-norm", "eagle3-qwen3.gguf"}};
+    static struct answer want[N_ASKED], got[N_ASKED];
+    const struct test_target on = {.name = "cpu", .device = "cpu", .isa = "auto"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+        const struct way with_head[] = {
+            {"with a draft head", 2, 16, 100, .draft_kind = "eagle3", .draft_name = pairs[i].head,
+             .company = true},
+            {"with a draft head again", 2, 16, 100, .draft_kind = "auto",
+             .draft_name = pairs[i].head, .company = true, .again = true},
+            {"with a draft head after preemption", 2, 8, 128, .draft_kind = "eagle3",
+             .draft_name = pairs[i].head, .tight = true},
+        };
+        struct inf_model *model = open_model(pairs[i].model);
+
+        answer_all(model, &on, &ways[0], want);
+        for (size_t k = 0; k < ARRAY_SIZE(with_head); k++) {
+            answer_all(model, &on, &with_head[k], got);
+            compare(pairs[i].model, &on, &with_head[k], want, got);
+        }
+        inf_model_unref(model);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(texts_do_not_depend_on_how_they_are_computed),
+          cmocka_unit_test(draft_heads_change_no_text))

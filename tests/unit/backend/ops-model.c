@@ -263,7 +263,7 @@ void ops_model_init(struct ops_model *m, enum ops_kind kind, enum inf_dtype dtyp
     for (uint32_t i = 0; i < m->layout.n_groups; i++) {
         const bool recurrent = m->layout.groups[i].rule == STATE_RECURRENT;
 
-        m->layout.n_blocks[i] = OPS_SEQS * (recurrent ? 1 : OPS_CTX / OPS_BLOCK);
+        m->layout.n_blocks[i] = OPS_SEQS * (recurrent ? 2 : OPS_CTX / OPS_BLOCK);
     }
     if (kind != OPS_EXPERTS)
         x = graph_rows(m->graph, x);

@@ -23,7 +23,10 @@ struct bench {
     struct kv_store *store;
     struct plan *plan;
     uint32_t n_tokens[OPS_SEQS]; /* tokens of each sequence so far */
-    float *logits;               /* [MAX_ROWS, OPS_VOCAB] */
+    /* The last n_drafted rows of each sequence of a step are drafted; the last n_wrong of them have
+     * wrong tokens, and do not become part of the sequence. */
+    uint32_t n_drafted[OPS_SEQS], n_wrong[OPS_SEQS];
+    float *logits; /* [MAX_ROWS, OPS_VOCAB] */
 };
 
 static void bench_init(struct bench *b, enum ops_kind kind, enum inf_dtype dtype, const char *rung,
@@ -79,6 +82,7 @@ static void fill_blocks(const struct bench *b, uint32_t seq, uint32_t i_group, u
 static void step(struct bench *b, const uint32_t n[OPS_SEQS])
 {
     static uint32_t blocks[OPS_SEQS][STATE_GROUPS_MAX][OPS_CTX / OPS_BLOCK];
+    uint32_t drafted[OPS_SEQS][STATE_GROUPS_MAX], n_accepted[OPS_SEQS];
     int32_t tokens[MAX_ROWS];
     uint32_t rows[MAX_ROWS];
     struct batch_seq seqs[OPS_SEQS];
@@ -93,20 +97,25 @@ static void step(struct bench *b, const uint32_t n[OPS_SEQS])
         *seq = (struct batch_seq){.i_row = batch.n_rows,
                                   .n_rows = n[i],
                                   .pos = pos,
-                                  .n_blocks = DIV_UP(pos + n[i], OPS_BLOCK)};
+                                  .n_blocks = DIV_UP(pos + n[i], OPS_BLOCK),
+                                  .n_drafted = b->n_drafted[i],
+                                  .drafted = drafted[i]};
+        n_accepted[batch.n_seqs] = b->n_drafted[i] - b->n_wrong[i];
         for (uint32_t j = 0; j < b->model.layout.n_groups; j++) {
             fill_blocks(b, i, j, blocks[i][j]);
             seq->blocks[j] = blocks[i][j];
+            drafted[i][j] = kv_layout_first(&b->model.layout, j) + OPS_SEQS + i;
         }
         for (uint32_t j = 0; j < n[i]; j++) {
             rows[batch.n_rows] = batch.n_rows;
-            tokens[batch.n_rows++] = token_at(i, pos + j);
+            tokens[batch.n_rows++] = token_at(i + (j >= n[i] - b->n_wrong[i]), pos + j);
         }
         batch.n_seqs++;
-        b->n_tokens[i] += n[i];
+        b->n_tokens[i] += n[i] - b->n_wrong[i];
     }
     batch.n_logits = batch.n_rows;
     ASSERT_OK(b->backend->ops->run(b->backend, b->plan, b->store, &batch, b->logits, NULL));
+    b->backend->ops->accept(b->backend, b->plan, b->store, &batch, n_accepted);
 }
 
 /* Computes the logits [n, OPS_VOCAB] of the first n tokens of sequence @seq, in steps of at most
@@ -263,6 +272,54 @@ TEST(rows_do_not_depend_on_their_neighbors)
     }
 }
 
+/* Runs random steps with drafted rows, some of which are wrong. The rows before them must be the
+ * same as without drafts. */
+static void check_drafts(const char *rung, uint32_t n_threads)
+{
+    float *expected[OPS_SEQS];
+    struct bench b;
+    struct rng rng;
+    uint32_t most;
+
+    bench_init(&b, OPS_RECURRENT, INF_DTYPE_Q8_0, rung, n_threads, true);
+    most = b.backend->ops->max_drafted(b.plan, b.store);
+    assert_int_equal(most, 9);
+    rng_seed(&rng, n_threads);
+    for (uint32_t i = 0; i < OPS_SEQS; i++) {
+        expected[i] = alone(&b, i, N_TOKENS, MAX_ROWS);
+        b.n_tokens[i] = 0;
+    }
+    for (int steps = 0; steps < 60; steps++) {
+        uint32_t take[OPS_SEQS], begin[OPS_SEQS], row = 0;
+
+        for (uint32_t i = 0; i < OPS_SEQS; i++) {
+            begin[i] = b.n_tokens[i];
+            b.n_drafted[i] = rng_u32(&rng) % (most + 1);
+            b.n_wrong[i] = rng_u32(&rng) % (b.n_drafted[i] + 1);
+            take[i] = 1 + rng_u32(&rng) % 3 + b.n_drafted[i];
+        }
+        step(&b, take);
+        for (uint32_t i = 0; i < OPS_SEQS; i++) {
+            assert_same(b.logits + (size_t)row * OPS_VOCAB,
+                        expected[i] + (size_t)begin[i] * OPS_VOCAB,
+                        (size_t)(take[i] - b.n_wrong[i]) * OPS_VOCAB, "drafts");
+            row += take[i];
+            if (b.n_tokens[i] + most + 4 > N_TOKENS)
+                b.n_tokens[i] = 0;
+        }
+    }
+    for (uint32_t i = 0; i < OPS_SEQS; i++)
+        free(expected[i]);
+    bench_done(&b);
+}
+
+TEST(rejected_rows_leave_no_trace_in_recurrent_state)
+{
+    for (size_t i = 0; cpu_rung_at(i); i++)
+        check_drafts(cpu_rung_at(i), 1 + i % 3);
+}
+
 RUN_TESTS(cmocka_unit_test(logits_follow_the_formulas_on_every_rung),
           cmocka_unit_test(fusing_chunks_and_threads_change_no_bit),
-          cmocka_unit_test(rows_do_not_depend_on_their_neighbors))
+          cmocka_unit_test(rows_do_not_depend_on_their_neighbors),
+          cmocka_unit_test(rejected_rows_leave_no_trace_in_recurrent_state))

@@ -304,6 +304,45 @@ TEST(unsupported_features_are_refused_by_name)
 
 #define BERT(class, more) "{" BASE(class) ",\"max_position_embeddings\":40" more "}"
 
+#define EAGLE3                                                                                     \
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":96,\"draft_vocab_size\":40,"         \
+    "\"hidden_size\":64,\"intermediate_size\":96,\"num_attention_heads\":8,\"num_hidden_layers\":"
+
+TEST(draft_heads_are_known_by_their_vocabulary)
+{
+    static const char ids[] = "eagle_aux_hidden_state_layer_ids";
+    static const struct {
+        const char *rest, *error;
+    } bad[] = {
+        {"2}", "2 layers"},
+        {"1,\"norm_before_fc\":true}", "norm_before_fc"},
+        {"1,\"eagle_aux_hidden_state_layer_ids\":[1,2]}", ids},
+        {"1,\"eagle_aux_hidden_state_layer_ids\":[1,2,-3]}", ids},
+        {"1,\"eagle_aux_hidden_state_layer_ids\":[1,2,\"3\"]}", ids},
+        {"1,\"eagle_config\":{\"eagle_aux_hidden_state_layer_ids\":3}}", ids},
+    };
+    struct hf_config c = parse_ok(EAGLE3 "1}");
+
+    ASSERT_STREQ(c.hp.arch, "eagle3");
+    assert_true(c.hp.head.is_head && c.hp.head.offsets && !c.hp.head.norm_residual);
+    assert_int_equal(c.hp.head.n_vocab, 40);
+    assert_int_equal(c.hp.head.n_target, 64);
+    assert_int_equal(c.hp.head.taps[0] + c.hp.head.taps[1] + c.hp.head.taps[2], 0);
+    c = parse_ok(EAGLE3 "1,\"target_hidden_size\":80,\"norm_before_residual\":true,"
+                        "\"eagle_config\":{\"eagle_aux_hidden_state_layer_ids\":[3,9,15]}}");
+    assert_true(c.hp.head.norm_residual);
+    assert_int_equal(c.hp.head.n_target, 80);
+    assert_int_equal(c.hp.head.taps[2], 15);
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        struct inf_err err = {0};
+        char text[512];
+
+        snprintf(text, sizeof(text), "%s%s", EAGLE3, bad[i].rest);
+        assert_true(parse(text, &c, &err) < 0);
+        assert_non_null(strstr(err.text, bad[i].error));
+    }
+}
+
 TEST(encoders_are_read_as_transformers_reads_them)
 {
     struct hf_config c = parse_ok(BERT("BertModel", ""));
@@ -473,6 +512,7 @@ TEST(gemma3n_with_other_streams_or_bad_lists_is_refused)
 
 RUN_TESTS(cmocka_unit_test(gemma3n_has_cutoffs_of_gates),
           cmocka_unit_test(gemma3n_with_other_streams_or_bad_lists_is_refused),
+          cmocka_unit_test(draft_heads_are_known_by_their_vocabulary),
           cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
           cmocka_unit_test(encoders_with_windows_have_two_bases),
           cmocka_unit_test(a_base_may_be_stretched),

@@ -65,5 +65,9 @@ void exec_watch(const struct exec *x, const struct stage *s);
 /* exec-recurrent.c */
 void exec_conv(const struct exec *x, uint32_t i_stage, unsigned i_thread);
 void exec_delta(const struct exec *x, uint32_t i_stage, unsigned i_thread);
+/* As accept() and max_drafted() of the backend (backend/backend.h). */
+void exec_accept(struct backend *b, struct plan *plan, struct kv_store *store,
+                 const struct batch *batch, const uint32_t *n_accepted);
+uint32_t exec_max_drafted(const struct plan *plan, const struct kv_store *store);
 /* exec-attn.c */
 void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread);

@@ -154,6 +154,23 @@ static uint64_t place_part(uint64_t *at, uint64_t size)
     return offset;
 }
 
+/* Finds how many floats a recurrent layer keeps of a drafted row (exec-recurrent.c). */
+static void measure_drafted(struct plan *plan)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        const struct stage *s = &plan->stages[i];
+        const struct delta_params *p = &s->delta;
+
+        if (s->kind == STAGE_CONV)
+            plan->max_conv_width = MAX(plan->max_conv_width, s->width);
+        if (s->kind == STAGE_DELTA)
+            most = MAX(most, 2 * p->n_k_heads * p->k_dim + p->n_v_heads * (p->v_dim + 2));
+    }
+    plan->drafted_floats = plan->max_conv_width + most;
+}
+
 static struct thread_layout program_thread_layout(const struct plan *plan)
 {
     const uint64_t f = sizeof(float), rows = MAX(plan->limits.max_rows, plan->limits.max_logits);
@@ -169,6 +186,7 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     m.route = place_part(&at, plan->max_width * (2 * f + sizeof(bool)));
     m.taps = place_part(&at, plan->max_taps * sizeof(float *));
     m.delta = place_part(&at, DELTA_ROWS * (2 * (uint64_t)plan->max_k_dim + DELTA_GATES) * f);
+    m.delta_copy = place_part(&at, ((uint64_t)plan->max_k_dim + 1) * DELTA_LANES * f);
     m.half = place_part(&at, hd * f + 64);
     m.q = place_part(&at, n_q * hd * f);
     m.o = place_part(&at, n_q * hd * f);
@@ -296,6 +314,7 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
     if (r == 0) {
         place_private(plan);
         plan->tile_rows = tile_rows(plan);
+        measure_drafted(plan);
         plan->mem = program_thread_layout(plan);
         r = alloc_step(plan);
     }

@@ -5,10 +5,9 @@
  * Declares programs: graphs compiled for the CPU.
  *
  * A program is a list of stages. All threads go through the list together, with a barrier after
- * each stage, except between stages that are joined. Within a stage they claim pieces of work from
- * a counter. No bit of a result depends on the thread that computes it. fuse.c makes stages,
- * program.c places values, exec.c runs stages.
- */
+ * each stage, except between stages that are joined. Within a stage they claim pieces from a
+ * counter. No bit of a result depends on the thread that computes it. fuse.c makes stages,
+ * program.c places values, exec.c runs stages. */
 
 #include <stdatomic.h>
 
@@ -232,6 +231,7 @@ struct thread_layout {
     uint64_t route;       /* [max_width]: two lists of floats and one of bool */
     uint64_t taps;        /* [max_taps]: addresses of the rows that a convolution adds */
     uint64_t delta;       /* [DELTA_ROWS]: 2 × max_k_dim floats and the gates of a row */
+    uint64_t delta_copy;  /* [max_k_dim + 1, DELTA_LANES]: for drafted rows */
     uint64_t half;        /* [max_head_dim]: a head in the KV store's format */
     uint64_t q, o, total; /* [tile_rows × group, head_dim] */
     uint64_t s;           /* [tile_rows × group, block_tokens ≤ 256] */
@@ -255,7 +255,8 @@ struct plan {
     uint32_t n_ropes;
     uint32_t max_width; /* largest width of a value */
     uint32_t max_chunk, max_head_dim, max_group, tile_rows;
-    uint32_t max_taps, max_k_dim;
+    uint32_t max_taps, max_k_dim, max_conv_width;
+    uint32_t drafted_floats; /* kept inputs of a drafted row in a recurrent layer, at most */
 
     unsigned char *scratch; /* values and prepared rows, shared */
     uint64_t scratch_size;

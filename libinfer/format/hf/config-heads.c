@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads settings and names of draft heads in Hugging Face layout (EAGLE-3). */
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/err.h"
+#include "core/text.h"
+#include "format/hf/names.h"
+#include "format/hf/reader.h"
+
+int hf_extra_eagle3(const struct hf_reader *r, const struct arch_class *class UNUSED,
+                    struct hparams *hp)
+{
+    static const char key[] = "eagle_aux_hidden_state_layer_ids";
+    const json_t *list = hf_get(r, key, NULL);
+
+    if (!list)
+        list = hf_value(hf_get(r, "eagle_config", NULL), key);
+    if (!list)
+        return 0;
+    if (!json_is_array(list) || json_array_size(list) != HPARAMS_TAPS)
+        return err_set(r->err, EBADMSG, "config.json: %s is not a list of %u layers", key,
+                       HPARAMS_TAPS);
+    for (uint32_t i = 0; i < HPARAMS_TAPS; i++) {
+        const json_t *layer = json_array_get(list, i);
+
+        if (!json_is_integer(layer) || json_integer_value(layer) < 0 ||
+            json_integer_value(layer) > HPARAMS_MAX_LAYERS)
+            return err_set(r->err, EBADMSG, "config.json: %s has an item that is not a layer", key);
+        hp->head.taps[i] = (uint32_t)json_integer_value(layer);
+    }
+    return 0;
+}
+
+bool hf_name_eagle3(const struct arch_desc *desc, const char *name, char *out)
+{
+    const char *rest = text_after(name, "midlayer.");
+    char in_layer[256];
+
+    if (!rest)
+        return hf_name_slot(desc, name, out);
+    return snprintf(in_layer, sizeof(in_layer), "layers.0.%s", rest) < (int)sizeof(in_layer) &&
+           hf_name_slot(desc, in_layer, out);
+}
