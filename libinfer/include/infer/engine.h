@@ -55,8 +55,9 @@ struct inf_engine_params {
     uint32_t max_batch_tokens; /* limit of tokens that one step computes; 0: 512 */
     const char *kv_type;       /* number format of the KV cache: "f32", "f16", "bf16", "fp8", or,
                                   if the head size is a multiple of 32, "q8_0" and "q4_0", or,
-                                  if it is a multiple of 128, "q3_0"; "q8_0:q4_0" gives one format
-                                  for keys and one for values; "+recent" may follow q4_0 and q3_0;
+                                  if it is a multiple of 128, "q3_0", or others that
+                                  docs/formats.md lists; "q8_0:q4_0" gives one format for keys and
+                                  one for values; "+recent" may follow rotated ones such as q4_0;
                                   NULL or "auto": the most precise format with which a text of n_ctx
                                   tokens fits into the KV cache, as infer/kv.h describes; usually
                                   "f16", or "f32" for models in F32 */

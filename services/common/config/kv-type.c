@@ -4,26 +4,26 @@
 
 #include <string.h>
 
-static const char *const names[] = {"auto",    "f32",     "f16",  "bf16", "q8_0",   "fp8",
-                                    "planar4", "planar3", "iso4", "iso3", "rotor4", "rotor3"};
+static const char *const names[] = {
+    "auto",       "f32",     "f16",        "bf16",       "q8_0",       "q4_0",       "q3_0",
+    "q2_0",       "fp8",     "affine4_32", "affine4_64", "affine3_32", "affine3_64", "affine2_32",
+    "affine2_64", "turbo4",  "turbo3",     "turbo2",     "turbo4_qjl", "turbo3_qjl", "turbo2_qjl",
+    "planar4",    "planar3", "iso4",       "iso3",       "rotor4",     "rotor3"};
 /* The formats after which "+recent" may follow. */
 static const char *const recent_names[] = {"q4_0",       "q3_0",       "q2_0",       "affine4_32",
                                            "affine4_64", "affine3_32", "affine3_64", "affine2_32",
                                            "affine2_64", "turbo4",     "turbo3",     "turbo2",
                                            "turbo4_qjl", "turbo3_qjl", "turbo2_qjl"};
 
-static bool is_in(const char *text, size_t len, const char *const *all, size_t n)
+static bool is_name(const char *text, size_t len, bool recent)
 {
+    const char *const *all = recent ? recent_names : names;
+    const size_t n = recent ? ARRAY_SIZE(recent_names) : ARRAY_SIZE(names);
+
     for (size_t i = 0; i < n; i++)
         if (strlen(all[i]) == len && memcmp(all[i], text, len) == 0)
             return true;
     return false;
-}
-
-static bool is_name(const char *text, size_t len, bool recent)
-{
-    return is_in(text, len, recent_names, ARRAY_SIZE(recent_names)) ||
-           (!recent && is_in(text, len, names, ARRAY_SIZE(names)));
 }
 
 bool kv_type_valid(const char *text)

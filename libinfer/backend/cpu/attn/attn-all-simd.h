@@ -18,7 +18,6 @@
 #include "backend/cpu/attn/attn-fp8-simd.h"
 
 #include "backend/cpu/attn/attn-rows-simd.h"
-#include "quant/code-rows.h"
 
 /* Defines the table of an instruction set. */
 #define ATTN_FNS(rung, flags)                                                                      \

@@ -71,29 +71,41 @@ struct q8_codes {
     const uint8_t *bytes;
     const uint16_t *scales;  /* [groups][block_tokens] */
     const uint16_t *offsets; /* the same, of formats with offsets */
-    const char *ahead;       /* what to prefetch instead of `bytes`; NULL: nothing */
-    size_t ahead_scales;     /* bytes from `ahead` to the scales there */
-    const int8_t *levels;    /* NULL: codes are int8 */
-    uint32_t n_shared;       /* blocks of 32 elements that share a scale */
-    uint32_t i_query;        /* floats before the queries for these codes */
-    bool adds;               /* scores are added to those in memory */
+    struct attn_ahead *ahead;
+    const int8_t *levels; /* NULL: codes are int8 */
+    uint32_t n_shared;    /* blocks of 32 elements that share a scale */
+    uint32_t i_query;     /* floats before the queries for these codes */
+    bool adds;            /* scores are added to those in memory */
 };
 
+/* Returns the bytes that the scales and offsets of a block follow. */
+ALWAYS_INLINE size_t q8_size(const struct attn_args *args)
+{
+    return (size_t)args->head_dim * codec_info(args->codec)->n_bits / 8 * args->block_tokens;
+}
+
+/* Returns the state of prefetching for a block. */
+static struct attn_ahead q8_ahead_of(const struct attn_args *args)
+{
+    const uint32_t n_scalars = codec_scalars(args->codec, args->head_dim);
+
+    return ahead_of(args->ahead, q8_size(args) + (size_t)n_scalars * 2 * args->block_tokens);
+}
+
 /* Describes the codes of a block without the bits of the residual. */
-static struct q8_codes q8_codes_of(const struct attn_args *args)
+static struct q8_codes q8_codes_of(const struct attn_args *args, struct attn_ahead *ahead)
 {
     const struct codec_info *info = codec_info(args->codec);
     const uint32_t group = MIN(info->scale_elements, args->head_dim);
-    const size_t size = (size_t)args->head_dim * info->n_bits / 8 * args->block_tokens;
     const uint8_t *bytes = args->kv;
+    const size_t size = q8_size(args);
 
     return (struct q8_codes){
         .bytes = bytes,
         .scales = (const uint16_t *)(bytes + size),
         .offsets =
             (const uint16_t *)(bytes + size) + (size_t)args->head_dim / group * args->block_tokens,
-        .ahead = args->ahead,
-        .ahead_scales = size,
+        .ahead = ahead,
         .levels = info->levels,
         .n_shared = group / ATTN_Q8_BLOCK,
     };
@@ -108,19 +120,22 @@ static struct q8_codes q8_residual_of(const struct attn_args *args, const struct
 
     r.bytes += size;
     r.scales += args->block_tokens;
-    r.ahead = r.ahead ? r.ahead + size : NULL;
-    r.ahead_scales += args->block_tokens * 2 - size;
     r.levels = levels;
     r.i_query = args->head_dim / 2;
     r.adds = true;
     return r;
 }
 
+ALWAYS_INLINE vi q8_table(const int8_t *levels, const int8_t *index, int32_t flip)
+{
+    return vi_xor(vi_lookup(vi_table(levels), vi_table(index)), vi_set1(flip * 0x01010101));
+}
+
 /* Makes tables in which halves of bytes look up the level of the first, second … code in them.
  * @flip: 128 to add 128 to each level. */
 ALWAYS_INLINE void q8_tables(vi table[4], const int8_t *levels, int32_t flip, const uint32_t bits)
 {
-    static const int8_t index[5][4][16] = {
+    static const int8_t index[9][4][16] = {
         [1] = {{0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1},
                {0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1},
                {0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1},
@@ -131,12 +146,14 @@ ALWAYS_INLINE void q8_tables(vi table[4], const int8_t *levels, int32_t flip, co
         [4] = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
     };
 
-    if (bits == 8)
-        return;
-#pragma GCC unroll 4
-    for (uint32_t i = 0; i < (bits == 1 ? 4u : bits == 2 ? 2u : 1u); i++)
-        table[i] = vi_xor(vi_lookup(vi_table(levels), vi_table(index[bits][i])),
-                          vi_set1(flip * 0x01010101));
+    if (bits < 8)
+        table[0] = q8_table(levels, index[bits][0], flip);
+    if (bits <= 2)
+        table[1] = q8_table(levels, index[bits][1], flip);
+    if (bits == 1) {
+        table[2] = q8_table(levels, index[bits][2], flip);
+        table[3] = q8_table(levels, index[bits][3], flip);
+    }
 }
 
 /* Returns the codes of the elements @c … of a run of 3 bits (quant/code.h), whose byte i is in the
@@ -204,11 +221,6 @@ ALWAYS_INLINE vi quad(const void *p)
     return vi_set1(x);
 }
 
-ALWAYS_INLINE void prefetch_vector(const void *p, size_t at)
-{
-    __builtin_prefetch((const char *)p + at, 0, 3);
-}
-
 /* Adds to @dot the products of the elements 4 @k … 4 @k + 3 of nr vectors of keys and of mr
  * queries. */
 ALWAYS_INLINE void q8_step(vi dot[8][4], const vi key[4], const float *q, uint32_t hd, uint32_t k,
@@ -224,22 +236,11 @@ ALWAYS_INLINE void q8_step(vi dot[8][4], const vi key[4], const float *q, uint32
     }
 }
 
-/* Prefetches nr vectors of tokens that correspond to the bytes 4 @k … 4 @k + 3 of the tokens from
- * @n on. */
-ALWAYS_INLINE void q8_prefetch_keys(const struct q8_codes *codes, uint32_t bt, uint32_t k,
-                                    uint32_t n, const uint32_t nr)
-{
-    if (!codes->ahead)
-        return;
-#pragma GCC unroll 4
-    for (uint32_t j = 0; j < nr; j++)
-        prefetch_vector(codes->ahead, ((size_t)k * bt + n + j * VF_N) * 4);
-}
-
 /* Adds to @dot the products of block @b of nr vectors of keys, from token @n on, and of mr
- * queries. Bytes that hold codes of several blocks are prefetched with the first of them. */
-ALWAYS_INLINE void q8_score_block(vi dot[8][4], const struct q8_codes *codes, const vi table[4],
-                                  const float *q, uint32_t hd, uint32_t bt, uint32_t b, uint32_t n,
+ * queries. */
+ALWAYS_INLINE void q8_score_block(vi dot[8][4], const struct q8_codes *codes,
+                                  struct attn_ahead *ahead, const vi table[4], const float *q,
+                                  uint32_t hd, uint32_t bt, uint32_t b, uint32_t n,
                                   const uint32_t mr, const uint32_t nr, const uint32_t bits)
 {
     const bool pairs = q8_in_runs(bits);
@@ -248,12 +249,8 @@ ALWAYS_INLINE void q8_score_block(vi dot[8][4], const struct q8_codes *codes, co
         const uint32_t k = b * 8 + i, word = pairs ? q8_run(b, bits) / 4 + i : k;
         vi first[4], second[4];
 
-        if (bits == 3) {
-            if (k % 32 < CODEC_Q3_BYTES / 4)
-                q8_prefetch_keys(codes, bt, k / 32 * (CODEC_Q3_BYTES / 4) + k % 32, n, nr);
-        } else if (!pairs || b % (4 / bits) == 0) {
-            q8_prefetch_keys(codes, bt, word, n, nr);
-        }
+        if (bits == 3 ? k % 32 < CODEC_Q3_BYTES / 4 : !pairs || b % (4 / bits) == 0)
+            ahead_read(ahead, (size_t)nr * VF_N * 4);
 #pragma GCC unroll 4
         for (uint32_t j = 0; j < nr; j++) {
             const size_t t = n + j * VF_N;
@@ -280,6 +277,7 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, const struct q8_c
 {
     const uint32_t hd = args->head_dim, bt = args->block_tokens, n_blocks = hd / ATTN_Q8_BLOCK;
     const float *q = args->q + (size_t)m * hd + codes->i_query;
+    struct attn_ahead ahead = *codes->ahead;
     size_t at = n; /* of the scales */
     vf sum[8][4];
     vi table[4];
@@ -299,14 +297,14 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, const struct q8_c
             left = codes->n_shared;
             at += bt;
         }
-        if (codes->ahead) /* the scales of these tokens are within one cache line */
-            prefetch_vector(codes->ahead, codes->ahead_scales + at * 2);
+        if (left == codes->n_shared)
+            ahead_read(&ahead, (size_t)nr * VF_N * (offset ? 4 : 2));
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++)
 #pragma GCC unroll 4
             for (uint32_t j = 0; j < nr; j++)
                 dot[i][j] = quad(q + i * hd + hd / 4 + n_blocks + b);
-        q8_score_block(dot, codes, table, q, hd, bt, b, n, mr, nr, bits);
+        q8_score_block(dot, codes, &ahead, table, q, hd, bt, b, n, mr, nr, bits);
 #pragma GCC unroll 4
         for (uint32_t j = 0; j < nr; j++) {
             const vf scale = vf_load_f16(codes->scales + at + j * VF_N);
@@ -334,6 +332,7 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, const struct q8_c
 #pragma GCC unroll 4
         for (uint32_t j = 0; j < nr; j++)
             vf_store(args->s + (size_t)(m + i) * bt + n + j * VF_N, sum[i][j]);
+    *codes->ahead = ahead;
 }
 
 ALWAYS_INLINE void q8_score_rows(const struct attn_args *args, const struct q8_codes *codes,
@@ -347,6 +346,7 @@ ALWAYS_INLINE void q8_score_rows(const struct attn_args *args, const struct q8_c
         q8_score_tile(args, codes, m, n, mr, nr, bits, offset);
     for (; n < hi; n += VF_N)
         q8_score_tile(args, codes, m, n, mr, 1, bits, offset);
+    codes->ahead->p = NULL; /* other rows read the same keys */
 }
 
 ALWAYS_INLINE void q8_scores(const struct attn_args *args, const struct q8_codes *codes,
@@ -388,7 +388,8 @@ static void scores_codes(const struct attn_args *args)
         [8] = {scores_8, NULL},
     };
     const struct codec_info *info = codec_info(args->codec);
-    const struct q8_codes codes = q8_codes_of(args);
+    struct attn_ahead ahead = q8_ahead_of(args);
+    const struct q8_codes codes = q8_codes_of(args, &ahead);
 
     fns[code_bits(args->codec)][info->offset](args, &codes);
     if (info->residual) {

@@ -102,8 +102,7 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_c
     const size_t first = (begin * n_columns + column * 4), step = pairs ? 16 : VF_N;
     const bool first_use = bits == 3 ? in_run < CODEC_Q3_BYTES : !pairs || b % (4 / bits) == 0;
     const uint8_t *v = codes->bytes + first;
-    const char *ahead =
-        codes->ahead && first_use ? codes->ahead + first + (bits == 3 ? in_run * 4 : 0) : NULL;
+    struct attn_ahead ahead = *codes->ahead;
     const uint8_t *p = w->bytes[0][0] + begin, *const p_end = w->bytes[0][0] + end;
     vi hi[8][2], lo[8][2];
 
@@ -125,12 +124,8 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_c
             x[0] = vi_load(v);
             x[1] = vi_load(v + VF_N * 4);
         }
-        if (ahead) {
-            __builtin_prefetch(ahead, 0, 3);
-            if (!pairs)
-                __builtin_prefetch(ahead + VF_N * 4, 0, 3);
-            ahead += n_columns * 4;
-        }
+        if (first_use)
+            ahead_read(&ahead, VF_N * 4 * (pairs ? 1 : 2));
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
             const vi high = quad(p + i * sizeof(w->bytes[0]));
@@ -154,6 +149,7 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_c
 
             vf_store(o, vf_fma(sum, vf_set1(w->unit[i]), old));
         }
+    *codes->ahead = ahead;
 }
 
 /* Adds weights × V to the results of mr rows from row @m on, for the blocks from @b on that share
@@ -178,6 +174,7 @@ ALWAYS_INLINE void q8_value_rows(const struct attn_args *args, const struct q8_c
     for (uint32_t j = b; j < b + codes->n_shared; j++)
         for (uint32_t i = 0; i < n; i += step)
             q8_value_tile(args, codes, &w, m, j, i, begin, end, table, mr, bits, offset);
+    codes->ahead->p = NULL; /* other rows read the same values */
 }
 
 /* Sets the weights to 0 of tokens that a row does not see, up to whole 16. */
@@ -203,14 +200,13 @@ ALWAYS_INLINE void q8_values(const struct attn_args *args, const struct q8_codes
     if (offset)
         q8_hide(args);
     for (uint32_t b = 0; b < args->head_dim / ATTN_Q8_BLOCK; b += codes->n_shared) {
-        const size_t scales =
-            codes->ahead_scales + (size_t)b / codes->n_shared * 2 * args->block_tokens;
+        const char *const ahead = codes->ahead->p;
         struct q8_shares shares;
         uint32_t m = 0;
 
         shares.range = (struct attn_range){UINT32_MAX, UINT32_MAX}; /* no row has this range */
-        for (uint32_t i = 0; codes->ahead && i < args->block_tokens * 2; i += 64)
-            prefetch_vector(codes->ahead, scales + i);
+        for (uint32_t i = 0; i < args->block_tokens * (offset ? 4 : 2); i += 64)
+            ahead_read(codes->ahead, 64);
 
         for (; m + ATTN_Q8_VR <= args->n_rows; m += ATTN_Q8_VR)
             q8_value_rows(args, codes, &shares, b, m, table, ATTN_Q8_VR, bits, offset);
@@ -218,6 +214,7 @@ ALWAYS_INLINE void q8_values(const struct attn_args *args, const struct q8_codes
             q8_value_rows(args, codes, &shares, b, m, table, 2, bits, offset);
         if (m < args->n_rows)
             q8_value_rows(args, codes, &shares, b, m, table, 1, bits, offset);
+        codes->ahead->p = ahead;
     }
 }
 
@@ -245,7 +242,8 @@ static void values_codes(const struct attn_args *args)
         [4] = {values_4, values_4_offset},
         [8] = {values_8, NULL},
     };
-    const struct q8_codes codes = q8_codes_of(args);
+    struct attn_ahead ahead = q8_ahead_of(args);
+    const struct q8_codes codes = q8_codes_of(args, &ahead);
 
     fns[code_bits(args->codec)][codec_info(args->codec)->offset](args, &codes);
 }

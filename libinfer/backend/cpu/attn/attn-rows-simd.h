@@ -7,6 +7,8 @@
  * The tokens of a block are decoded ROWS_TOKENS at a time to floats, which are multiplied as F32.
  */
 
+#include "quant/code-rows.h"
+
 #define ROWS_TOKENS 16u /* tokens that are decoded together */
 #define ROWS_MAX    8u  /* rows that are multiplied together */
 
