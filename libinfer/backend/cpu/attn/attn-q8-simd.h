@@ -356,6 +356,10 @@ ALWAYS_INLINE void q8_scores(const struct attn_args *args, const struct q8_codes
 
     for (; m + ATTN_Q8_MR <= args->n_rows; m += ATTN_Q8_MR)
         q8_score_rows(args, codes, m, ATTN_Q8_MR, ATTN_Q8_NR, bits, offset);
+    if (ATTN_Q8_MR > 4 && m + 4 <= args->n_rows) {
+        q8_score_rows(args, codes, m, 4, ATTN_Q8_NR, bits, offset);
+        m += 4;
+    }
     for (; m + 2 <= args->n_rows; m += 2)
         q8_score_rows(args, codes, m, 2, ATTN_Q8_NR, bits, offset);
     if (m < args->n_rows)
