@@ -43,7 +43,9 @@ static uint32_t add_copies(struct kv_layout *layout, const struct state_group *f
 
 bool kv_layout_can_keep(const struct kv_layout *layout)
 {
-    return codec_info(layout->k)->kind == CODEC_CODES && codec_info(layout->v)->kind == CODEC_CODES;
+    const struct codec_info *k = codec_info(layout->k), *v = codec_info(layout->v);
+
+    return k->kind == CODEC_CODES && !k->residual && v->kind == CODEC_CODES;
 }
 
 bool kv_layout_keep_recent(struct kv_layout *layout)

@@ -18,11 +18,11 @@
  * element 112 + i is the top bit of the upper half of this byte.
  *
  * Formats with a residual (the transform QJL of TurboQuant, Zandieh et al. 2025) have one bit less
- * for each code. What the codes leave over is a vector r. Its signs are changed by a second
- * code_signs(), and it is rotated. One bit for each element is the sign of the result, 1 for
- * positive; these bits are packed like codes of one bit, after all codes. A second F16 factor of
- * the head is ‖r‖ √(π / 2d), where d is the number of elements. The factor × the signs stand for
- * the rotated r, with no error on average over all signs.
+ * for each code. The difference between the head and its levels is a vector r. Its signs are
+ * changed by a second code_signs(), and it is rotated. One bit for each element is the sign of the
+ * result, 1 for positive; these bits are packed like codes of one bit, after all codes. A second
+ * F16 factor of the head is ‖r‖ √(π / 2d), where d is the number of elements. The factor × the
+ * signs stand for the rotated r, with no error on average over all signs.
  *
  * All functions are plain C with a fixed order of operations, so heads of the same bits get the
  * same codes on all instruction sets.

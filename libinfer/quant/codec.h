@@ -87,7 +87,7 @@ enum codec_kind {
     CODEC_ROWS,
 };
 
-/* What is done to a head before it is stored. */
+/* How a head is turned before it is stored. */
 enum codec_turn {
     CODEC_PLAIN,
     CODEC_ROTATED, /* rotated as described above */

@@ -11,6 +11,8 @@
 
 #include "backend/cpu/attn/attn-pack-simd.h"
 
+#include "backend/cpu/attn/attn-codes-simd.h"
+
 #include "backend/cpu/attn/attn-q8-simd.h"
 
 #include "backend/cpu/attn/attn-q8-values-simd.h"

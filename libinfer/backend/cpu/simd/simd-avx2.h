@@ -234,11 +234,6 @@ static inline vi vi_and(vi a, vi b)
     return _mm256_and_si256(a, b);
 }
 
-static inline vi vi_xor(vi a, vi b)
-{
-    return _mm256_xor_si256(a, b);
-}
-
 static inline vi vi_add(vi a, vi b)
 {
     return _mm256_add_epi32(a, b);

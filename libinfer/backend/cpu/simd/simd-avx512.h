@@ -205,11 +205,6 @@ static inline vi vi_and(vi a, vi b)
     return _mm512_and_si512(a, b);
 }
 
-static inline vi vi_xor(vi a, vi b)
-{
-    return _mm512_xor_si512(a, b);
-}
-
 static inline vi vi_add(vi a, vi b)
 {
     return _mm512_add_epi32(a, b);

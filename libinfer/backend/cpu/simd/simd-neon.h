@@ -217,11 +217,6 @@ static inline vi vi_and(vi a, vi b)
     return vandq_s32(a, b);
 }
 
-static inline vi vi_xor(vi a, vi b)
-{
-    return veorq_s32(a, b);
-}
-
 static inline vi vi_add(vi a, vi b)
 {
     return vaddq_s32(a, b);
