@@ -18,8 +18,9 @@
 
 /* "auto" takes no format whose divergence is larger, in nats. */
 #define CHOICE_MAX_DIVERGENCE 0.01
-/* Speeds that differ by at most this part count as equal, because measurements vary. */
-#define CHOICE_SPEED_NOISE 0.10
+/* Divergences and speeds that differ by at most this part count as equal, because measurements
+ * vary. */
+#define CHOICE_NOISE 0.10
 
 /* The formats from the most precise one to the least precise one. docs/benchmarks.md says how the
  * numbers were measured. */
@@ -50,19 +51,20 @@ struct choice {
     struct kv_layout layouts[ARRAY_SIZE(table)];
 };
 
-static bool is_faster(double a, double b)
+/* Returns whether @a is larger than @b by more than measurements vary. */
+static bool is_more(double a, double b)
 {
-    return a > b * (1 + CHOICE_SPEED_NOISE);
+    return a > b * (1 + CHOICE_NOISE);
 }
 
 /* Returns whether @a dominates @b. */
 static bool type_dominates(const struct inf_kv_type *a, const struct inf_kv_type *b)
 {
-    const bool worse = a->bytes > b->bytes || a->divergence > b->divergence ||
-                       is_faster(b->decode, a->decode) || is_faster(b->prefill, a->prefill);
+    const bool worse = a->bytes > b->bytes || is_more(a->divergence, b->divergence) ||
+                       is_more(b->decode, a->decode) || is_more(b->prefill, a->prefill);
 
-    return !worse && (a->bytes < b->bytes || a->divergence < b->divergence ||
-                      is_faster(a->decode, b->decode) || is_faster(a->prefill, b->prefill));
+    return !worse && (a->bytes < b->bytes || is_more(b->divergence, a->divergence) ||
+                      is_more(a->decode, b->decode) || is_more(a->prefill, b->prefill));
 }
 
 /* Finds which formats are dominated, and which ones "auto" may take. Each of these takes fewer

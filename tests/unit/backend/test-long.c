@@ -115,7 +115,7 @@ TEST(formats_of_the_kv_store_change_little)
                    {CODEC_FP8, CODEC_FP8, 1e-3},
                    {CODEC_Q4_0, CODEC_Q4_0, 1e-2},
                    {CODEC_Q8_0, CODEC_Q4_0, 1e-2},
-                   {CODEC_AFFINE4_32, CODEC_AFFINE4_64, 1e-2},
+                   {CODEC_AFFINE4_32, CODEC_AFFINE4_32, 1e-2},
                    {CODEC_TURBO4, CODEC_ISO4, 2e-2}};
     float expected[SHORT_STEPS][N_VOCAB], got[SHORT_STEPS][N_VOCAB];
     struct tiny model;
