@@ -52,8 +52,8 @@ struct inf_engine {
     struct inf_model *model;
     struct inf_model *draft_model; /* NULL: none */
     struct sched *sched;
-    char codec[48];
-    char kv_name[24];         /* the number format of keys and values */
+    char codec[96];
+    char kv_name[40];         /* the number format of keys and values */
     const char *kv_automatic; /* the format that "auto" meant when the engine was made; static */
 };
 

@@ -19,8 +19,9 @@
 
 /* "auto" takes no format whose divergence is larger, in nats. */
 #define CHOICE_MAX_DIVERGENCE 0.01
-/* Speeds that differ by at most this part count as equal, because measurements vary. */
-#define CHOICE_SPEED_NOISE 0.10
+/* Divergences and speeds that differ by at most this part count as equal, because measurements
+ * vary. */
+#define CHOICE_NOISE 0.10
 
 /* The formats from the most precise one to the least precise one. docs/benchmarks.md says how the
  * numbers were measured. */
@@ -29,17 +30,37 @@ static const struct measured {
     double divergence, decode, prefill;
 } table[] = {
     {"f32", 0, 0.45, 1.11},
-    {"f16", 0.0000003, 1, 1},
+    {"f16", 0.0000003, 1.00, 1.00},
     {"bf16", 0.000042, 0.91, 1.99},
-    {"q8_0", 0.00075, 1.60, 1.44},
-    {"q4_0+recent", 0.0017, 2.14, 1.35},
-    {"q4_0:q3_0+recent", 0.0039, 2.06, 1.37},
-    {"q8_0:q4_0", 0.0044, 1.60, 1.49},
+    {"planar3", 0.00072, 0.01, 0.15},
+    {"q8_0", 0.00075, 1.54, 1.63},
+    {"affine4_32+recent", 0.0015, 1.92, 1.42},
+    {"q4_0+recent", 0.0017, 1.77, 1.55},
+    {"planar4", 0.0023, 0.01, 0.15},
+    {"q4_0:q3_0+recent", 0.0039, 2.57, 1.75},
+    {"q8_0:q4_0", 0.0044, 1.39, 1.45},
     {"fp8", 0.0057, 1.55, 0.92},
-    {"q4_0", 0.051, 2.05, 1.46},
-    {"q3_0+recent", 0.059, 2.10, 1.28},
-    {"q4_0:q3_0", 0.069, 1.95, 1.45},
-    {"q3_0", 0.215, 2.09, 1.36},
+    {"iso4", 0.023, 0.02, 0.25},
+    {"rotor4", 0.025, 0.03, 0.28},
+    {"affine4_32", 0.031, 1.74, 1.46},
+    {"affine4_64", 0.047, 1.77, 1.61},
+    {"q4_0", 0.051, 2.08, 1.67},
+    {"q3_0+recent", 0.059, 2.07, 1.51},
+    {"q4_0:q3_0", 0.069, 2.64, 1.84},
+    {"turbo4", 0.072, 2.30, 1.98},
+    {"rotor3", 0.081, 0.02, 0.28},
+    {"iso3", 0.092, 0.02, 0.23},
+    {"turbo4_qjl:turbo4", 0.12, 1.28, 1.41},
+    {"affine3_32", 0.15, 1.89, 1.34},
+    {"q3_0", 0.21, 2.20, 1.86},
+    {"turbo3", 0.25, 1.95, 1.69},
+    {"affine3_64", 0.32, 2.14, 1.40},
+    {"turbo3_qjl:turbo3", 0.5, 1.60, 1.40},
+    {"q2_0", 1.2, 2.27, 2.02},
+    {"affine2_32", 1.3, 2.15, 1.36},
+    {"turbo2_qjl:turbo2", 1.5, 1.94, 1.56},
+    {"turbo2", 1.9, 2.51, 2.03},
+    {"affine2_64", 2.3, 2.45, 1.75},
 };
 
 _Static_assert(ARRAY_SIZE(table) <= INF_MAX_KV_TYPES, "INF_MAX_KV_TYPES is too small");
@@ -51,19 +72,20 @@ struct choice {
     struct kv_layout layouts[ARRAY_SIZE(table)];
 };
 
-static bool is_faster(double a, double b)
+/* Returns whether @a is larger than @b by more than measurements vary. */
+static bool is_more(double a, double b)
 {
-    return a > b * (1 + CHOICE_SPEED_NOISE);
+    return a > b * (1 + CHOICE_NOISE);
 }
 
 /* Returns whether @a dominates @b. */
 static bool type_dominates(const struct inf_kv_type *a, const struct inf_kv_type *b)
 {
-    const bool worse = a->bytes > b->bytes || a->divergence > b->divergence ||
-                       is_faster(b->decode, a->decode) || is_faster(b->prefill, a->prefill);
+    const bool worse = a->bytes > b->bytes || is_more(a->divergence, b->divergence) ||
+                       is_more(b->decode, a->decode) || is_more(b->prefill, a->prefill);
 
-    return !worse && (a->bytes < b->bytes || a->divergence < b->divergence ||
-                      is_faster(a->decode, b->decode) || is_faster(a->prefill, b->prefill));
+    return !worse && (a->bytes < b->bytes || is_more(b->divergence, a->divergence) ||
+                      is_more(a->decode, b->decode) || is_more(a->prefill, b->prefill));
 }
 
 /* Finds which formats are dominated, and which formats "auto" may take. Each format that "auto" may

@@ -34,8 +34,8 @@ static int find_codec(const struct inf_model *model, const char *name, size_t le
     if (!codec_find(name, len, &codec))
         return err_set(reterr, EINVAL,
                        "unknown type of the KV cache: %.*s; the types are auto, f32, f16, bf16, "
-                       "q8_0, q4_0, q3_0 and fp8, or two of them as K:V, and +recent after q4_0 or "
-                       "q3_0",
+                       "q8_0, q4_0, q3_0, fp8 and others that docs/formats.md lists, or two of "
+                       "them as K:V, and +recent after q4_0 and other rotated types",
                        (int)MIN(len, 32u), name);
     *ret_codec = codec;
     return 0;
@@ -55,10 +55,22 @@ static int check_codec(const struct kv_layout *layout, enum codec codec, struct 
     return 0;
 }
 
+/* Checks that values can have their number format. */
+static int check_values(const struct kv_layout *layout, struct inf_err *reterr)
+{
+    if (!codec_info(layout->v)->residual)
+        return 0;
+    return err_set(reterr, EINVAL,
+                   "%s is a type for keys only, because its last bit corrects products with "
+                   "queries; values need another type, as in %s:turbo4",
+                   codec_info(layout->v)->name, codec_info(layout->v)->name);
+}
+
 static int keep_recent(struct kv_layout *layout, struct inf_err *reterr)
 {
-    if (!codec_info(layout->k)->rotated || !codec_info(layout->v)->rotated)
-        return err_set(reterr, EINVAL, "+recent is for keys and values in q4_0 or q3_0");
+    if (!kv_layout_can_keep(layout))
+        return err_set(reterr, EINVAL,
+                       "+recent is for keys and values in rotated types, such as q4_0 and q3_0");
     return kv_layout_keep_recent(layout)
                ? 0
                : err_set(reterr, EOPNOTSUPP, "+recent: the model has too many kinds of layers");
@@ -90,6 +102,8 @@ int setup_layout_of_graph(const struct inf_model *model, const struct graph *gra
         r = find_codec(model, v, len, &layout.v, reterr);
     if (r == 0)
         r = check_codec(&layout, layout.v, reterr);
+    if (r == 0)
+        r = check_values(&layout, reterr);
     if (r == 0 && end && strcmp(end, "+recent") != 0)
         r = err_set(reterr, EINVAL, "the type of the KV cache may end with +recent, not with %.32s",
                     end);

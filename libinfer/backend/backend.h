@@ -43,10 +43,10 @@ struct kv_layout {
     uint32_t n_blocks[STATE_GROUPS_MAX];
     uint32_t block_tokens; /* 64 */
     enum codec k, v;       /* head_dim must be a multiple of the head_unit of both codecs */
-    /* Keys and values that attention reads most are kept in more bits. Two further groups, with as
-     * many layers as the FULL group, hold its first block and its newest KV_RECENT tokens in Q8_0.
-     * WINDOW groups are in Q8_0, or in Q4_0 if the keys of the FULL group are Q3_0. Groups in Q8_0
-     * are `exact`. */
+    /* Keys and values that attention reads most are kept in more bits: for the FULL group also the
+     * first block and the newest KV_RECENT tokens, in Q8_0, in two groups of their own with as many
+     * layers; and WINDOW groups in Q8_0, or in 4 bits (Q4_0, or TURBO4 if the format changes signs)
+     * if keys of the FULL group have fewer than 4 bits. Groups in Q8_0 are `exact`. */
     bool recent;
     uint32_t i_recent, i_first; /* the two groups; 0: none, because there is no FULL group */
 };
@@ -215,9 +215,11 @@ struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t
                                 uint32_t block_tokens, enum codec codec, uint32_t n_blocks);
 /* Returns the number format of the keys (@k) or values of group @i_group. */
 enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, bool k);
-/* Makes a layout whose codecs are Q4_0 or Q3_0 keep what attention reads most in more bits, as
- * struct kv_layout describes. Returns false if it has several FULL groups, or would have more than
- * STATE_GROUPS_MAX groups. */
+/* Returns whether the codecs of a layout allow kv_layout_keep_recent(). */
+bool kv_layout_can_keep(const struct kv_layout *layout);
+/* Makes a layout whose codecs are codes (quant/codec.h) keep what attention reads most in more
+ * bits, as struct kv_layout describes. Returns false if it has several FULL groups, or would have
+ * more than STATE_GROUPS_MAX groups. */
 bool kv_layout_keep_recent(struct kv_layout *layout);
 /* Returns the bytes of one block of group @i_group, with the data of all layers; UINT64_MAX if the
  * number overflows. */

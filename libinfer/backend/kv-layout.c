@@ -18,11 +18,13 @@ struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t
 
 enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, bool k)
 {
+    const enum codec codec = k ? layout->k : layout->v;
+
     if (layout->groups[i_group].exact)
         return CODEC_Q8_0;
     if (layout->recent && layout->groups[i_group].rule == STATE_WINDOW)
-        return CODEC_Q4_0;
-    return k ? layout->k : layout->v;
+        return codec_info(codec)->turn == CODEC_SIGNED ? CODEC_TURBO4 : CODEC_Q4_0;
+    return codec;
 }
 
 /* Adds a group for copies of tokens of the FULL group @full. Returns its number. */
@@ -39,6 +41,13 @@ static uint32_t add_copies(struct kv_layout *layout, const struct state_group *f
     return layout->n_groups++;
 }
 
+bool kv_layout_can_keep(const struct kv_layout *layout)
+{
+    const struct codec_info *k = codec_info(layout->k), *v = codec_info(layout->v);
+
+    return k->kind == CODEC_CODES && !k->residual && v->kind == CODEC_CODES;
+}
+
 bool kv_layout_keep_recent(struct kv_layout *layout)
 {
     const struct state_group *full = NULL;
@@ -46,7 +55,7 @@ bool kv_layout_keep_recent(struct kv_layout *layout)
     for (uint32_t g = 0; g < layout->n_groups; g++) {
         struct state_group *group = &layout->groups[g];
 
-        group->exact = group->rule == STATE_WINDOW && layout->k == CODEC_Q4_0;
+        group->exact = group->rule == STATE_WINDOW && codec_info(layout->k)->n_bits >= 4;
         if (group->rule != STATE_FULL)
             continue;
         if (full)

@@ -29,7 +29,7 @@ struct state_group {
     uint32_t n_kv_heads, head_dim; /* FULL and WINDOW */
     uint32_t window;               /* WINDOW: tokens that a row sees, including its own */
     bool first_only; /* WINDOW: the group keeps only its first block, until the sequence ends */
-    bool exact;      /* the group's codec is Q8_0 of rotated heads, not that of the layout */
+    bool exact;      /* the group's codec is Q8_0 of turned heads, not that of the layout */
     /* RECURRENT: floats of one layer: the newest inputs of the convolution, then the matrices of
      * the heads. */
     uint32_t conv_floats, matrix_floats;

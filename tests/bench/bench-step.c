@@ -128,8 +128,8 @@ static void kv_codecs(const char *name, struct kv_layout *layout)
                  codec_find(v, len, &layout->v);
 
     if (known && plus) {
-        known = strcmp(plus, "+recent") == 0 && codec_info(layout->k)->rotated &&
-                codec_info(layout->v)->rotated && kv_layout_keep_recent(layout);
+        known = strcmp(plus, "+recent") == 0 && kv_layout_can_keep(layout) &&
+                kv_layout_keep_recent(layout);
         for (uint32_t i = 0; i < layout->n_groups; i++)
             layout->n_blocks[i] = layout->n_blocks[i] > 0 ? layout->n_blocks[i] : n_blocks;
     }

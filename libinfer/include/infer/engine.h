@@ -55,8 +55,9 @@ struct inf_engine_params {
     uint32_t max_batch_tokens; /* limit of tokens that one step computes; 0: 512 */
     const char *kv_type;       /* number format of the KV cache: "f32", "f16", "bf16" or "fp8";
                                   "q8_0" or "q4_0" if the head size is a multiple of 32; "q3_0" if
-                                  it is a multiple of 128. "q8_0:q4_0" gives one format for keys and
-                                  one for values. "+recent" after q4_0 or q3_0 keeps the keys and
+                                  it is a multiple of 128; docs/formats.md has further ones.
+                                  "q8_0:q4_0" gives one format for keys and one for values.
+                                  "+recent" after rotated formats such as q4_0 keeps the keys and
                                   values that attention reads most in more bits. NULL or "auto": the
                                   most precise format with which a text of n_ctx tokens fits into
                                   the KV cache, as infer/kv.h describes; usually "f16", or "f32" for

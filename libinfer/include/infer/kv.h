@@ -29,7 +29,7 @@ struct inf_kv_type {
     const char *better; /* a format that dominates this one; NULL: none; static */
 };
 /* The largest number of formats that inf_model_kv_types() describes. */
-#define INF_MAX_KV_TYPES 16
+#define INF_MAX_KV_TYPES 48
 
 /* Describes the formats in the order in which "auto" tries them: the most precise first. @n_ctx:
  * the length of the text in tokens. @ret_types: [INF_MAX_KV_TYPES]. Sets *ret_n to the number of

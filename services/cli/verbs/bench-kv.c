@@ -35,7 +35,7 @@
 
 #include "core/rng.h"
 
-#define MAX_TYPES     32u
+#define MAX_TYPES     48u
 #define MAX_ROUNDS    1000u
 #define MAX_TYPE_NAME 40u
 #define N_NEEDLES     5u

@@ -4,9 +4,15 @@
 
 #include <string.h>
 
-static const char *const names[] = {"auto", "f32", "f16", "bf16", "q8_0", "q4_0", "q3_0", "fp8"};
+static const char *const names[] = {
+    "auto",       "f32",     "f16",        "bf16",       "q8_0",       "q4_0",       "q3_0",
+    "q2_0",       "fp8",     "affine4_32", "affine4_64", "affine3_32", "affine3_64", "affine2_32",
+    "affine2_64", "turbo4",  "turbo3",     "turbo2",     "turbo4_qjl", "turbo3_qjl", "turbo2_qjl",
+    "planar4",    "planar3", "iso4",       "iso3",       "rotor4",     "rotor3"};
 /* The formats after which "+recent" may follow. */
-static const char *const recent_names[] = {"q4_0", "q3_0"};
+static const char *const recent_names[] = {"q4_0",       "q3_0",       "q2_0",       "affine4_32",
+                                           "affine4_64", "affine3_32", "affine3_64", "affine2_32",
+                                           "affine2_64", "turbo4",     "turbo3",     "turbo2"};
 
 static bool is_name(const char *text, size_t len, bool recent)
 {

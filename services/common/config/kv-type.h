@@ -7,8 +7,8 @@
 
 /* A text is one name for keys and values, or "K:V" with a name for each. "+recent" may follow. */
 #define KV_TYPE_RULE                                                                               \
-    "auto, f32, f16, bf16, q8_0, q4_0, q3_0 or fp8, or two of them as K:V, and +recent may "       \
-    "follow q4_0 and q3_0"
+    "auto, f32, f16, bf16, q8_0, q4_0, q3_0, q2_0, fp8 or one of the others that sconce.yaml(5) "  \
+    "lists, or two of them as K:V, and +recent may follow rotated ones such as q4_0"
 
 /* Returns whether @text has this form. The engine checks whether the model supports the formats. */
 bool kv_type_valid(const char *text);

@@ -85,8 +85,8 @@ TEST(dominated_and_coarse_formats_are_never_taken)
             for (size_t k = 0; t->better && k < n; k++)
                 by = strcmp(types[k].name, t->better) == 0 ? &types[k] : by;
             assert_true(!t->better || (by && by->bytes <= t->bytes && by->bytes > 0 &&
-                                       by->divergence <= t->divergence));
-            /* In heads of 32 elements, fp8 and q8_0 both have one scale for 32 elements. */
+                                       by->divergence <= 1.1 * t->divergence));
+            /* In heads of 32 elements both have a scale for 32. */
             if (strcmp(t->name, "fp8") == 0)
                 ASSERT_STREQ(t->better, "q8_0");
             if (t->better || t->divergence > 0.01)
@@ -108,7 +108,8 @@ TEST(a_model_has_only_the_formats_of_its_heads)
     model = open_model(path);
     n = types_of(model, N_CTX, types);
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(types[i].bytes > 0, types[i].name[0] != 'q');
+        /* Codes of whole heads (q…, affine…, turbo…) need larger heads. */
+        assert_int_equal(types[i].bytes > 0, !strchr("qat", types[i].name[0]));
     /* Weights in F32 have keys and values in F32. */
     ASSERT_STREQ(auto_of(model, 0), "f32");
     ASSERT_STREQ(auto_of(model, types[0].bytes - 1), "f16");

@@ -279,6 +279,10 @@ TEST(chunks_and_threads_change_no_bit)
                      some_chunks);
         check_chunks(&wide, cpu_rung_at(i), CODEC_Q3_0, CODEC_Q3_0, false, some_threads,
                      some_chunks);
+        check_chunks(&wide, cpu_rung_at(i), CODEC_TURBO3_QJL, CODEC_AFFINE2_32, true, some_threads,
+                     some_chunks);
+        check_chunks(&wide, cpu_rung_at(i), CODEC_AFFINE3_64, CODEC_ISO3, false, some_threads,
+                     some_chunks);
         check_chunks(&wide, cpu_rung_at(i), CODEC_Q3_0, CODEC_Q4_0, true, some_threads,
                      some_chunks);
     }
@@ -291,6 +295,8 @@ TEST(chunks_and_threads_change_no_bit)
     check_chunks(&llama, NULL, CODEC_FP8, CODEC_FP8, false, all_threads, all_chunks);
     check_chunks(&wide, NULL, CODEC_Q4_0, CODEC_Q3_0, false, all_threads, all_chunks);
     check_chunks(&wide, NULL, CODEC_Q4_0, CODEC_Q3_0, true, all_threads, all_chunks);
+    check_chunks(&wide, NULL, CODEC_AFFINE4_32, CODEC_TURBO2, true, all_threads, all_chunks);
+    check_chunks(&wide, NULL, CODEC_PLANAR4, CODEC_ROTOR3, false, all_threads, all_chunks);
 }
 
 /* Returns the mean squared difference of the logits of the rows @begin … @end - 1. */

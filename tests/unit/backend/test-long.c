@@ -107,10 +107,16 @@ TEST(formats_of_the_kv_store_change_little)
     static const struct {
         enum codec k, v;
         double limit;
-    } formats[] = {{CODEC_F16, CODEC_F16, 1e-6},   {CODEC_BF16, CODEC_BF16, 1e-4},
-                   {CODEC_Q8_0, CODEC_Q8_0, 1e-4}, {CODEC_F32, CODEC_BF16, 1e-4},
-                   {CODEC_Q8_0, CODEC_F16, 1e-4},  {CODEC_FP8, CODEC_FP8, 1e-3},
-                   {CODEC_Q4_0, CODEC_Q4_0, 1e-2}, {CODEC_Q8_0, CODEC_Q4_0, 1e-2}};
+    } formats[] = {{CODEC_F16, CODEC_F16, 1e-6},
+                   {CODEC_BF16, CODEC_BF16, 1e-4},
+                   {CODEC_Q8_0, CODEC_Q8_0, 1e-4},
+                   {CODEC_F32, CODEC_BF16, 1e-4},
+                   {CODEC_Q8_0, CODEC_F16, 1e-4},
+                   {CODEC_FP8, CODEC_FP8, 1e-3},
+                   {CODEC_Q4_0, CODEC_Q4_0, 1e-2},
+                   {CODEC_Q8_0, CODEC_Q4_0, 1e-2},
+                   {CODEC_AFFINE4_32, CODEC_AFFINE4_32, 1e-2},
+                   {CODEC_TURBO4, CODEC_ISO4, 2e-2}};
     float expected[SHORT_STEPS][N_VOCAB], got[SHORT_STEPS][N_VOCAB];
     struct tiny model;
 

@@ -149,6 +149,8 @@ TEST(every_mistake_is_reported_with_line_and_column)
         {"chat:\n  kv_type: q4_0+new\n", "t.yaml:2:12: chat.kv_type"},
         {"chat:\n  kv_type: f16:q4_0+recent\n", "t.yaml:2:12: chat.kv_type"},
         {"chat:\n  kv_type: q4_0+recent:q3_0\n", "t.yaml:2:12: chat.kv_type"},
+        {"chat:\n  kv_type: iso3+recent\n", "t.yaml:2:12: chat.kv_type"},
+        {"chat:\n  kv_type: turbo4_qjl:turbo4+recent\n", "t.yaml:2:12: chat.kv_type"},
         {"chat:\n  device: \"vulkan:\"\n", "t.yaml:2:11: chat.device"},
         {"chat:\n  device: vulkan:1x\n", "t.yaml:2:11: chat.device"},
         {"chat:\n  device: vulkan:1000\n", "t.yaml:2:11: chat.device"},

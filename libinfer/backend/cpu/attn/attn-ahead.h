@@ -23,3 +23,42 @@ ALWAYS_INLINE void turn_prefetch(const void *ahead, size_t size, size_t i, const
     for (size_t line = 0; line < n_bytes; line += 64)
         __builtin_prefetch(p + line, 0, 2);
 }
+
+/* Says how much of the memory that is read next was prefetched. The lines of four ranges are
+ * prefetched in turn, as by turn_prefetch(). */
+struct attn_ahead {
+    const char *p; /* NULL: nothing is prefetched */
+    size_t at;     /* the next line */
+    size_t range;  /* bytes of a range */
+    size_t rest;   /* bytes that were read since the last line */
+};
+
+/* Makes the state for @size bytes at @p. */
+ALWAYS_INLINE struct attn_ahead ahead_of(const void *p, size_t size)
+{
+    return (struct attn_ahead){.p = p, .range = size / ATTN_RANGES};
+}
+
+ALWAYS_INLINE void ahead_line(struct attn_ahead *a)
+{
+    __builtin_prefetch(a->p + a->at, 0, 2);
+    a->at += a->range;
+    a->at -= a->at >= ATTN_RANGES * a->range ? ATTN_RANGES * a->range - 64 : 0;
+}
+
+/* Prefetches as many bytes as are read now, @n. */
+ALWAYS_INLINE void ahead_read(struct attn_ahead *a, const size_t n)
+{
+    if (!a->p)
+        return;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < n / 64; i++)
+        ahead_line(a);
+    if (n % 64 == 0)
+        return;
+    a->rest += n % 64;
+    if (a->rest >= 64) {
+        a->rest -= 64;
+        ahead_line(a);
+    }
+}

@@ -11,11 +11,15 @@
 
 #include "backend/cpu/attn/attn-pack-simd.h"
 
+#include "backend/cpu/attn/attn-codes-simd.h"
+
 #include "backend/cpu/attn/attn-q8-simd.h"
 
 #include "backend/cpu/attn/attn-q8-values-simd.h"
 
 #include "backend/cpu/attn/attn-fp8-simd.h"
+
+#include "backend/cpu/attn/attn-rows-simd.h"
 
 /* Defines the table of an instruction set. */
 #define ATTN_FNS(rung, flags)                                                                      \
@@ -26,11 +30,23 @@
                       values_pairs)                                                                \
     {                                                                                              \
         .name = rung, .cpu_flags = flags, .task_rows = rows,                                       \
-        .query = {query_float, query_half, query_bf16, query_q8, query_q4, query_float, query_q4}, \
-        .scores = {scores_f32, scores_half, scores_pairs, scores_q8,                               \
-                   scores_q4,  scores_fp8,  scores_q3},                                            \
-        .values = {values_f32, values_half, values_pairs, values_q8,                               \
-                   values_q4,  values_fp8,  values_q3},                                            \
+        .query = {[CODEC_F32] = query_float,                                                       \
+                  [CODEC_F16] = query_half,                                                        \
+                  [CODEC_BF16] = query_bf16,                                                       \
+                  [CODEC_FP8] = query_float,                                                       \
+                  ATTN_OF_CODES(query_q8, query_rotated, query_signed, query_residual,             \
+                                query_float)},                                                     \
+        .scores = {[CODEC_F32] = scores_f32,                                                       \
+                   [CODEC_F16] = scores_half,                                                      \
+                   [CODEC_BF16] = scores_pairs,                                                    \
+                   [CODEC_FP8] = scores_fp8,                                                       \
+                   ATTN_OF_CODES(scores_codes, scores_codes, scores_codes, scores_codes,           \
+                                 scores_rows)},                                                    \
+        .values = {[CODEC_F32] = values_f32,                                                       \
+                   [CODEC_F16] = values_half,                                                      \
+                   [CODEC_BF16] = values_pairs,                                                    \
+                   [CODEC_FP8] = values_fp8,                                                       \
+                   ATTN_OF_CODES(values_codes, values_codes, values_codes, NULL, values_rows)},    \
         .softmax = softmax, .merge = merge, .quantise = quantise, .quantise_q4 = quantise_q4,      \
-        .quantise_q3 = quantise_q3, .quantise_fp8 = quantise_fp8, .rotate = rotate,                \
+        .quantise_fp8 = quantise_fp8, .rotate = rotate,                                            \
     }

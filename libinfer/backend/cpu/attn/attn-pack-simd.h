@@ -147,15 +147,6 @@ static void quantise_q4(uint8_t *q, float *scales, const float *x, uint32_t n)
     }
 }
 
-static void quantise_q3(uint8_t *q, float *scales, const float *x, uint32_t n)
-{
-    float y[ATTN_HEAD_MAX];
-
-    memcpy(y, x, n * sizeof(*y));
-    rotate(y, n);
-    q3_encode(q, scales, y, n);
-}
-
 static void quantise_fp8(uint8_t *q, float *scale, const float *x, uint32_t n)
 {
     float rest, inverse, top = magnitude(x, n, &rest);

@@ -10,12 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/attn/attn-q3.h"
 #include "core/half.h"
 #include "core/macros.h"
+#include "quant/code-rows.h"
 
 static const int8_t q4_levels[16] = CODEC_Q4_LEVELS;
-static const int8_t q3_levels[8] = CODEC_Q3_LEVELS;
 
 /* Returns the scales that follow the int8 elements of a Q8_0 query. */
 static const float *query_scales(const float *q, uint32_t head_dim)
@@ -119,15 +118,6 @@ static void quantise_q4(uint8_t *q, float *scales, const float *x, uint32_t n)
     }
 }
 
-static void quantise_q3(uint8_t *q, float *scales, const float *x, uint32_t n)
-{
-    float y[ATTN_HEAD_MAX];
-
-    memcpy(y, x, n * sizeof(*y));
-    rotate_ref(y, n);
-    q3_encode(q, scales, y, n);
-}
-
 static void quantise_fp8(uint8_t *q, float *scale, const float *x, uint32_t n)
 {
     float inverse;
@@ -149,7 +139,7 @@ static void query_q8(float *q, const float *x, float scale, uint32_t head_dim)
     }
 }
 
-static void query_q4(float *q, const float *x, float scale, uint32_t head_dim)
+static void query_rotated(float *q, const float *x, float scale, uint32_t head_dim)
 {
     float y[ATTN_HEAD_MAX];
 
@@ -158,22 +148,61 @@ static void query_q4(float *q, const float *x, float scale, uint32_t head_dim)
     query_q8(q, y, scale, head_dim);
 }
 
+static void query_signed(float *q, const float *x, float scale, uint32_t head_dim)
+{
+    float y[ATTN_HEAD_MAX];
+
+    memcpy(y, x, head_dim * sizeof(*y));
+    code_signs(y, CODE_SEED, head_dim);
+    query_rotated(q, y, scale, head_dim);
+}
+
+/* The query for the residual follows head_dim / 2 floats after the one for the codes. */
+static void query_residual(float *q, const float *x, float scale, uint32_t head_dim)
+{
+    float y[ATTN_HEAD_MAX];
+
+    query_signed(q, x, scale, head_dim);
+    memcpy(y, x, head_dim * sizeof(*y));
+    code_signs(y, CODE_SEED, head_dim);
+    rotate_ref(y, head_dim);
+    code_signs(y, CODE_RESIDUAL_SEED, head_dim);
+    query_rotated(q + head_dim / 2, y, scale, head_dim);
+}
+
 static const float *row_of(const float *x, const struct attn_args *args, uint32_t row)
 {
     return x + (size_t)row * args->head_dim;
 }
 
-/* Returns the scale of the block of 32 elements @b of token @t. */
-static float scale_of(const struct attn_args *args, enum codec format, uint32_t b, uint32_t t)
+/* Returns F16 number @i of token @t after the bytes of a block. */
+static float scalar_of(const struct attn_args *args, uint32_t i, uint32_t t)
 {
-    const uint32_t n_bits = codec_info(format)->n_bits;
-    const uint16_t *scales =
+    const uint16_t *scalars =
         (const void *)((const uint8_t *)args->kv +
-                       (size_t)args->head_dim * args->block_tokens * n_bits / 8);
+                       (size_t)codec_code_bytes(args->codec, args->head_dim) * args->block_tokens);
 
-    if (format == CODEC_Q3_0)
-        b /= CODEC_Q3_RUN / ATTN_Q8_BLOCK;
-    return f16_to_f32(scales[(size_t)b * args->block_tokens + t]);
+    return f16_to_f32(scalars[(size_t)i * args->block_tokens + t]);
+}
+
+/* Returns the group of elements with one scale to which block @b of 32 elements belongs. */
+static uint32_t group_of(const struct attn_args *args, uint32_t b)
+{
+    return b * ATTN_Q8_BLOCK / codec_scale_elements(args->codec, args->head_dim);
+}
+
+/* Returns the scale of the block of 32 elements @b of token @t. */
+static float scale_of(const struct attn_args *args, uint32_t b, uint32_t t)
+{
+    return scalar_of(args, group_of(args, b), t);
+}
+
+/* Returns the offset that belongs to scale_of(); 0 if the format has none. */
+static float offset_of(const struct attn_args *args, uint32_t b, uint32_t t)
+{
+    const uint32_t n = args->head_dim / codec_scale_elements(args->codec, args->head_dim);
+
+    return codec_info(args->codec)->offset ? scalar_of(args, n + group_of(args, b), t) : 0;
 }
 
 static double score_float(const struct attn_args *args, uint32_t row, uint32_t t, enum codec format)
@@ -195,89 +224,95 @@ static double score_float(const struct attn_args *args, uint32_t row, uint32_t t
         else
             sum += (double)q[d] * (double)e4m3_to_f32(((const uint8_t *)args->kv)[at]);
     }
-    return format == CODEC_FP8 ? sum * (double)scale_of(args, format, 0, t) : sum;
+    return format == CODEC_FP8 ? sum * (double)scalar_of(args, 0, t) : sum;
 }
 
-/* Returns the level of the low (@half 0) or the high half of a Q4_0 byte. */
-static int32_t level_of(uint8_t byte, uint32_t half)
+/* Gathers the bytes of token @t, without its scales. */
+static void token_bytes(const struct attn_args *args, bool keys, uint32_t t, uint8_t *ret)
 {
-    return q4_levels[half ? byte >> 4 : byte & 15];
+    const uint32_t n = codec_code_bytes(args->codec, args->head_dim);
+    const uint8_t *from = args->kv;
+
+    for (uint32_t i = 0; i < n; i++)
+        ret[i] = keys ? from[((size_t)i / 4 * args->block_tokens + t) * 4 + i % 4]
+                      : from[((size_t)t / 4 * n + i) * 4 + t % 4];
 }
 
-/* Returns the level of element @d of a Q3_0 token. Byte i of the token is at @p + i / @group ×
- * @step + i % @group × @near. */
-static int32_t q3_level(const uint8_t *p, uint32_t group, size_t step, size_t near, uint32_t d)
+/* Reads the levels of token @t. */
+static void token_levels(const struct attn_args *args, bool keys, uint32_t t, int32_t *ret)
 {
-    const uint32_t first = d / CODEC_Q3_RUN * CODEC_Q3_BYTES, c = d % CODEC_Q3_RUN;
-    uint32_t code = 0;
+    const struct codec_info *info = codec_info(args->codec);
+    uint8_t bytes[ATTN_HEAD_MAX];
 
-    for (uint32_t j = 0; j < 3; j++) {
-        const uint32_t i = first + (c < 96 ? c % 48 : c % 16 + 16 * j);
-        const uint32_t byte = p[i / group * step + i % group * near];
-
-        if (c < 96)
-            return q3_levels[byte >> (c < 48 ? 0 : 4) & 7];
-        code |= (byte >> (c < 112 ? 3 : 7) & 1) << j;
-    }
-    return q3_levels[code];
+    token_bytes(args, keys, t, bytes);
+    for (uint32_t d = 0; d < args->head_dim; d++)
+        ret[d] = info->kind == CODEC_CODES ? info->levels[code_at(bytes, code_bits(args->codec), d)]
+                 : keys                    ? bytes[d] - 128
+                                           : (int8_t)bytes[d];
 }
 
-static int32_t key_of(const struct attn_args *args, enum codec format, uint32_t t, uint32_t d)
+/* Returns the score of the residual of token @t. */
+static double score_residual(const struct attn_args *args, uint32_t row, uint32_t t)
 {
-    const uint8_t *k = args->kv;
-    const uint32_t b = d / ATTN_Q8_BLOCK, half = d % ATTN_Q8_BLOCK / 16, i = b * 16 + d % 16;
-
-    if (format == CODEC_Q8_0)
-        return k[((size_t)d / 4 * args->block_tokens + t) * 4 + d % 4] - 128;
-    if (format == CODEC_Q3_0)
-        return q3_level(k + (size_t)t * 4, 4, (size_t)args->block_tokens * 4, 1, d);
-    return level_of(k[((size_t)i / 4 * args->block_tokens + t) * 4 + i % 4], half);
-}
-
-static int32_t value_of(const struct attn_args *args, enum codec format, uint32_t t, uint32_t d)
-{
-    const uint8_t *v = args->kv;
-    const uint32_t b = d / ATTN_Q8_BLOCK, half = d % ATTN_Q8_BLOCK / 16, i = b * 16 + d % 16;
-
-    if (format == CODEC_Q8_0)
-        return (int8_t)v[((size_t)t / 4 * args->head_dim + d) * 4 + t % 4];
-    if (format == CODEC_Q3_0)
-        return q3_level(v + (size_t)(t / 4) * (args->head_dim * 3 / 8) * 4 + t % 4, 1, 4, 0, d);
-    return level_of(v[((size_t)t / 4 * args->head_dim / 2 + i) * 4 + t % 4], half);
-}
-
-static double score_q8(const struct attn_args *args, uint32_t row, uint32_t t, enum codec format)
-{
-    const float *q = row_of(args->q, args, row);
+    const uint32_t hd = args->head_dim;
+    const float *q = row_of(args->q, args, row) + hd / 2;
+    uint8_t bytes[ATTN_HEAD_MAX];
     double sum = 0;
 
-    for (uint32_t b = 0; b < args->head_dim / ATTN_Q8_BLOCK; b++) {
-        int32_t dot = 0;
+    token_bytes(args, true, t, bytes);
+    for (uint32_t d = 0; d < hd; d++) {
+        const uint32_t bit = code_at(bytes + (size_t)hd * code_bits(args->codec) / 8, 1, d);
 
-        for (uint32_t i = 0; i < ATTN_Q8_BLOCK; i++) {
-            const uint32_t d = b * ATTN_Q8_BLOCK + i;
-
-            dot += ((const int8_t *)q)[d] * key_of(args, format, t, d);
-        }
-        sum += (double)dot * (double)query_scales(q, args->head_dim)[b] *
-               (double)scale_of(args, format, b, t);
+        sum += (double)((const int8_t *)q)[d] * (double)query_scales(q, hd)[d / ATTN_Q8_BLOCK] *
+               (bit ? 1 : -1);
     }
-    return sum;
+    return sum * (double)scalar_of(args, 1, t);
 }
 
-/* Returns whether numbers of the format are small integers with scales. */
-static bool is_whole(enum codec format)
+static double score_whole(const struct attn_args *args, uint32_t row, uint32_t t)
 {
-    return format == CODEC_Q8_0 || format == CODEC_Q4_0 || format == CODEC_Q3_0;
+    const float *q = row_of(args->q, args, row);
+    int32_t levels[ATTN_HEAD_MAX];
+    double sum = 0;
+
+    token_levels(args, true, t, levels);
+    for (uint32_t b = 0; b < args->head_dim / ATTN_Q8_BLOCK; b++) {
+        int32_t dot = 0, all = 0;
+
+        for (uint32_t d = b * ATTN_Q8_BLOCK; d < (b + 1) * ATTN_Q8_BLOCK; d++) {
+            dot += ((const int8_t *)q)[d] * levels[d];
+            all += ((const int8_t *)q)[d];
+        }
+        sum += (double)query_scales(q, args->head_dim)[b] *
+               ((double)dot * (double)scale_of(args, b, t) +
+                (double)all * (double)offset_of(args, b, t));
+    }
+    return codec_info(args->codec)->residual ? sum + score_residual(args, row, t) : sum;
+}
+
+static double score_rows(const struct attn_args *args, uint32_t row, uint32_t t)
+{
+    const size_t n = codec_code_bytes(args->codec, args->head_dim);
+    const float *q = row_of(args->q, args, row);
+    float y[ATTN_HEAD_MAX];
+    double sum = 0;
+
+    code_rows_decode(args->codec, y, (const uint8_t *)args->kv + t * n, args->head_dim);
+    for (uint32_t d = 0; d < args->head_dim; d++)
+        sum += (double)q[d] * (double)y[d];
+    return sum;
 }
 
 static void scores_ref(const struct attn_args *args, enum codec format)
 {
+    const enum codec_kind kind = codec_info(format)->kind;
+
     for (uint32_t row = 0; row < args->n_rows; row++)
         for (uint32_t t = args->range[row].lo; t < args->range[row].hi; t++)
             args->s[(size_t)row * args->block_tokens + t] =
-                (float)(is_whole(format) ? score_q8(args, row, t, format)
-                                         : score_float(args, row, t, format));
+                (float)(kind == CODEC_FLOATS ? score_float(args, row, t, format)
+                        : kind == CODEC_ROWS ? score_rows(args, row, t)
+                                             : score_whole(args, row, t));
 }
 
 static double value_float(const struct attn_args *args, uint32_t row, uint32_t d, enum codec format)
@@ -297,44 +332,112 @@ static double value_float(const struct attn_args *args, uint32_t row, uint32_t d
             sum += (double)bf16_to_f32(bf16_from_f32(p[t])) *
                    (double)bf16_to_f32(((const uint16_t *)args->kv)[pair]);
         else
-            sum += (double)p[t] * (double)scale_of(args, format, 0, t) *
+            sum += (double)p[t] * (double)scalar_of(args, 0, t) *
                    (double)e4m3_to_f32(((const uint8_t *)args->kv)[at]);
     }
     return sum;
 }
 
-static double value_q8(const struct attn_args *args, uint32_t row, uint32_t d, enum codec format)
+/* Returns the largest scale of block @b that a row sees. *ret_rest is 0, or NaN if a scale is not
+ * finite. */
+static float top_scale(const struct attn_args *args, uint32_t row, uint32_t b, float *ret_rest)
 {
-    const float *p = args->s + (size_t)row * args->block_tokens;
-    const uint32_t b = d / ATTN_Q8_BLOCK, lo = args->range[row].lo, hi = args->range[row].hi;
-    float top = 0, rest = 0, inverse;
-    int32_t sum = 0;
+    float top = 0, rest = 0;
 
-    for (uint32_t t = lo; t < hi; t++) {
-        const float scale = scale_of(args, format, b, t);
+    for (uint32_t t = args->range[row].lo; t < args->range[row].hi; t++) {
+        const float scale = scale_of(args, b, t);
 
         top = scale > top ? scale : top;
         rest += scale * 0;
     }
-    inverse = top > 0 && rest == 0 ? 65535 / top : 0;
-    for (uint32_t t = lo; t < hi && inverse > 0; t++)
-        if (!isnan(p[t])) /* if p[t] is NaN, the sum of the row's weights is NaN, and so are its
-                             results */
-            sum += (int32_t)rintf(p[t] * (scale_of(args, format, b, t) * inverse)) *
-                   value_of(args, format, t, d);
-    return (double)sum * (double)(top + rest) / 65535;
+    *ret_rest = rest;
+    return top;
+}
+
+/* Adds the products of the weights of a row and of the levels of all values to @sum, and those of
+ * weights and offsets to @add, [head_dim / 32]. @inverse: 65535 ÷ the largest scale of each block,
+ * or 0. */
+static void values_sum(const struct attn_args *args, uint32_t row, const float *inverse,
+                       int32_t *sum, double *add)
+{
+    const float *p = args->s + (size_t)row * args->block_tokens;
+    int32_t levels[ATTN_HEAD_MAX];
+
+    for (uint32_t t = args->range[row].lo; t < args->range[row].hi; t++) {
+        if (isnan(p[t])) /* then the sum of the row's weights is NaN, and so are its results */
+            continue;
+        token_levels(args, false, t, levels);
+        for (uint32_t b = 0; b < args->head_dim / ATTN_Q8_BLOCK; b++) {
+            const float scale = scale_of(args, b, t);
+
+            add[b] += (double)p[t] * (double)offset_of(args, b, t);
+            for (uint32_t d = b * ATTN_Q8_BLOCK; inverse[b] > 0 && d < (b + 1) * ATTN_Q8_BLOCK; d++)
+                sum[d] += (int32_t)rintf(p[t] * (scale * inverse[b])) * levels[d];
+        }
+    }
+}
+
+static void values_whole(const struct attn_args *args, uint32_t row)
+{
+    const uint32_t n_blocks = args->head_dim / ATTN_Q8_BLOCK;
+    float inverse[ATTN_HEAD_MAX / ATTN_Q8_BLOCK], unit[ATTN_HEAD_MAX / ATTN_Q8_BLOCK];
+    double add[ATTN_HEAD_MAX / ATTN_Q8_BLOCK] = {0};
+    float *o = &args->o[(size_t)row * args->head_dim];
+    int32_t sum[ATTN_HEAD_MAX] = {0};
+
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        float rest, top = top_scale(args, row, b, &rest);
+
+        inverse[b] = top > 0 && rest == 0 ? 65535 / top : 0;
+        unit[b] = top + rest;
+    }
+    values_sum(args, row, inverse, sum, add);
+    for (uint32_t d = 0; d < args->head_dim; d++) {
+        const uint32_t b = d / ATTN_Q8_BLOCK;
+
+        o[d] = (float)((double)o[d] + add[b] + (double)sum[d] * (double)unit[b] / 65535);
+    }
+}
+
+static void values_rows(const struct attn_args *args, uint32_t row)
+{
+    const size_t n = codec_code_bytes(args->codec, args->head_dim);
+    const float *p = args->s + (size_t)row * args->block_tokens;
+    float *o = &args->o[(size_t)row * args->head_dim], y[ATTN_HEAD_MAX];
+    double sum[ATTN_HEAD_MAX] = {0};
+
+    for (uint32_t t = args->range[row].lo; t < args->range[row].hi; t++) {
+        code_rows_decode(args->codec, y, (const uint8_t *)args->kv + t * n, args->head_dim);
+        for (uint32_t d = 0; d < args->head_dim; d++)
+            sum[d] += (double)p[t] * (double)y[d];
+    }
+    for (uint32_t d = 0; d < args->head_dim; d++)
+        o[d] = (float)((double)o[d] + sum[d]);
+}
+
+static void values_floats(const struct attn_args *args, uint32_t row, enum codec format)
+{
+    for (uint32_t d = 0; d < args->head_dim; d++) {
+        float *o = &args->o[(size_t)row * args->head_dim + d];
+
+        *o = (float)((double)*o + value_float(args, row, d, format));
+    }
 }
 
 static void values_ref(const struct attn_args *args, enum codec format)
 {
-    for (uint32_t row = 0; row < args->n_rows; row++)
-        for (uint32_t d = 0; d < args->head_dim; d++) {
-            float *o = &args->o[(size_t)row * args->head_dim + d];
+    const enum codec_kind kind = codec_info(format)->kind;
 
-            if (args->range[row].lo < args->range[row].hi)
-                *o = (float)((double)*o + (is_whole(format) ? value_q8(args, row, d, format)
-                                                            : value_float(args, row, d, format)));
-        }
+    for (uint32_t row = 0; row < args->n_rows; row++) {
+        if (args->range[row].lo >= args->range[row].hi)
+            continue;
+        if (kind == CODEC_FLOATS)
+            values_floats(args, row, format);
+        else if (kind == CODEC_ROWS)
+            values_rows(args, row);
+        else
+            values_whole(args, row);
+    }
 }
 
 #define KERNELS(format, suffix)                                                                    \
@@ -350,10 +453,8 @@ static void values_ref(const struct attn_args *args, enum codec format)
 KERNELS(CODEC_F32, f32)
 KERNELS(CODEC_F16, f16)
 KERNELS(CODEC_BF16, bf16)
-KERNELS(CODEC_Q8_0, q8)
-KERNELS(CODEC_Q4_0, q4)
 KERNELS(CODEC_FP8, fp8)
-KERNELS(CODEC_Q3_0, q3)
+KERNELS(args->codec, other)
 
 static float softmax_ref(float *s, uint32_t n, float *max, float *sum)
 {
@@ -381,14 +482,25 @@ static void merge_ref(float *o, const float *p, float a, float b, uint32_t n)
 
 const struct attn_fns attn_ref = {
     .name = "ref",
-    .query = {query_float, query_float, query_bf16, query_q8, query_q4, query_float, query_q4},
-    .scores = {scores_f32, scores_f16, scores_bf16, scores_q8, scores_q4, scores_fp8, scores_q3},
-    .values = {values_f32, values_f16, values_bf16, values_q8, values_q4, values_fp8, values_q3},
+    .query = {[CODEC_F32] = query_float,
+              [CODEC_F16] = query_float,
+              [CODEC_BF16] = query_bf16,
+              [CODEC_FP8] = query_float,
+              ATTN_OF_CODES(query_q8, query_rotated, query_signed, query_residual, query_float)},
+    .scores = {[CODEC_F32] = scores_f32,
+               [CODEC_F16] = scores_f16,
+               [CODEC_BF16] = scores_bf16,
+               [CODEC_FP8] = scores_fp8,
+               ATTN_OF_CODES(scores_other, scores_other, scores_other, scores_other, scores_other)},
+    .values = {[CODEC_F32] = values_f32,
+               [CODEC_F16] = values_f16,
+               [CODEC_BF16] = values_bf16,
+               [CODEC_FP8] = values_fp8,
+               ATTN_OF_CODES(values_other, values_other, values_other, NULL, values_other)},
     .softmax = softmax_ref,
     .merge = merge_ref,
     .quantise = quantise_ref,
     .quantise_q4 = quantise_q4,
-    .quantise_q3 = quantise_q3,
     .quantise_fp8 = quantise_fp8,
     .rotate = rotate_ref,
 };

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/attn/attn-q3.h"
 #include "backend/cpu/simd/simd-exp.h"
 #include "core/half.h"
 

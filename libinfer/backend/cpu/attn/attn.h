@@ -17,22 +17,21 @@
  *   BF16     [head_dim / 2][bt][2]                      [bt / 2][head_dim][2]
  *   Q8_0     [head_dim / 4][bt][4], each plus 128;      [bt / 4][head_dim][4];
  *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
- *   Q4_0     [head_dim / 8][bt][4];                     [bt / 4][head_dim / 2][4];
- *            then F16 scales [head_dim / 32][bt]        then F16 scales [head_dim / 32][bt]
- *   Q3_0     [head_dim × 3 / 32][bt][4];                [bt / 4][head_dim × 3 / 8][4];
- *            then F16 scales [head_dim / 128][bt]       then F16 scales [head_dim / 128][bt]
+ *   codes    [bytes / 4][bt][4];                        [bt / 4][bytes][4];
+ *            then F16 scales [groups][bt],              then F16 scales [groups][bt],
+ *            then offsets or factors in the same way    then offsets in the same way
+ *   rows     [bt][bytes]                                [bt][bytes]
  *   FP8      [head_dim][bt]; then F16 scales [bt]       [bt][head_dim]; then F16 scales [bt]
  *
- * A Q4_0 block is 32 elements of one token. Byte i of its 16 bytes has element i in its low bits
- * and element i + 16 in its high bits, so that no byte belongs to two tokens. quant/codec.h
- * describes the bytes of Q3_0.
+ * Codes and rows are those formats of quant/codec.h in which a head has `bytes` bytes besides its
+ * scales (codec_code_bytes()). No byte belongs to two tokens.
  *
- * With BF16, queries and weights are rounded to BF16 too. With Q8_0, Q4_0 and Q3_0, queries are
- * blocks of 32 int8 with a float scale. Each weight is multiplied by its token's scale, divided by
- * the largest scale that the row sees in the block, and rounded to 16 bits. The sums over a block
- * are exact integers. Queries for Q4_0 and Q3_0 keys are rotated (quant/codec.h). Values of these
- * formats are stored rotated, so their weighted sums are rotated, too, until rotate() is applied to
- * them.
+ * With BF16, queries and weights are rounded to BF16 too. With Q8_0 and codes, queries are blocks
+ * of 32 int8 with a float scale. Each weight is multiplied by its token's scale, divided by the
+ * largest scale that the row sees in the block, and rounded to 16 bits. The sums over a block are
+ * exact integers; offsets are multiplied as floats. Queries for keys in codes are turned as the
+ * keys are (attn_turn()). Values in codes are stored turned, so their weighted sums are turned,
+ * too, until attn_turn_back() is applied to them. Rows are decoded and multiplied as F32.
  *
  * On CPUs with AMX, the queries and weights for F16 keys and values are sums of two BF16, which
  * have at least 16 significant bits together (attn-split.h).
@@ -41,7 +40,7 @@
  * other rows.
  */
 
-#include "quant/codec.h"
+#include "quant/code.h"
 
 /* Number of partial sums of a row's weights: token t of the row's range is added to sum t %
  * ATTN_LANES. */
@@ -49,10 +48,10 @@
 /* Elements of a Q8_0 block. */
 #define ATTN_Q8_BLOCK 32u
 /* A Q8_0 block with a smaller scale counts as zero. */
-#define ATTN_Q8_TINY 0x1p-100f
+#define ATTN_Q8_TINY CODE_TINY
 /* Limits of block_tokens and of head_dim. */
 #define ATTN_TOKENS_MAX 256u
-#define ATTN_HEAD_MAX   4096u
+#define ATTN_HEAD_MAX   CODE_HEAD_MAX
 
 /* The tokens lo … hi - 1 of a block. A range may be empty. */
 struct attn_range {
@@ -60,6 +59,7 @@ struct attn_range {
 };
 
 struct attn_args {
+    enum codec codec; /* of the keys or values in `kv` */
     uint32_t n_rows, head_dim;
     uint32_t block_tokens;          /* a multiple of 16 */
     const struct attn_range *range; /* [n_rows]; lo and hi never decrease from row to row */
@@ -99,9 +99,6 @@ struct attn_fns {
     /* Rotates and quantizes a head to Q4_0. Scales are rounded to F16 before use. If a block
      * contains NaN or its scale overflows, it gets the scale NaN. */
     void (*quantise_q4)(uint8_t *q, float *scales, const float *x, uint32_t n);
-    /* Rotates and quantizes a head to Q3_0. Scales are rounded to F16 before use. If a run contains
-     * NaN or its scale overflows, it gets the scale NaN. */
-    void (*quantise_q3)(uint8_t *q, float *scales, const float *x, uint32_t n);
     /* Quantizes a head to FP8 with one scale, which is rounded to F16 before use. If the head
      * contains NaN or its scale overflows, it gets the scale NaN. */
     void (*quantise_fp8)(uint8_t *q, float *scale, const float *x, uint32_t n);
@@ -110,8 +107,23 @@ struct attn_fns {
     void (*rotate)(float *x, uint32_t n);
 };
 
+/* Sets functions for Q8_0, for codes of rotated heads, of signed heads, with residuals, and for
+ * rows. */
+#define ATTN_OF_CODES(bytes, rotated, turned, residual, rows)                                      \
+    [CODEC_Q8_0] = (bytes), [CODEC_Q4_0] = (rotated),                                              \
+    [CODEC_Q3_0... CODEC_AFFINE2_64] = (rotated), [CODEC_TURBO4... CODEC_TURBO2] = (turned),       \
+    [CODEC_TURBO4_QJL... CODEC_TURBO2_QJL] = (residual), [CODEC_PLANAR4... CODEC_ROTOR3] = (rows)
+
 extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_amx, attn_neon,
     attn_dotprod, attn_i8mm;
+
+/* Turns a head of @n elements as heads of the format @codec are turned before they are stored. */
+void attn_turn(const struct attn_fns *fns, enum codec codec, float *x, uint32_t n);
+/* Does the opposite of attn_turn(). */
+void attn_turn_back(const struct attn_fns *fns, enum codec codec, float *x, uint32_t n);
+/* Turns and encodes a head as codes (quant/code.h). */
+void attn_encode(const struct attn_fns *fns, enum codec codec, uint8_t *bytes, float *scalars,
+                 const float *x, uint32_t n);
 
 /* Returns the best table for these CPU flags (core/cpu.h). */
 const struct attn_fns *attn_pick(unsigned cpu_flags);

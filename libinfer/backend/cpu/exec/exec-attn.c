@@ -259,6 +259,7 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
     const enum codec *codec = t->x->store->groups[i_group].codec;
     const bool ahead = t->n_q <= AHEAD_QUERIES;
     struct attn_args args = {
+        .codec = codec[KV_KEYS],
         .n_rows = t->n_q,
         .head_dim = t->hd,
         .block_tokens = t->bt,
@@ -276,6 +277,7 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
     if (t->x->batch->kept)
         keep_scores(t, i, i_block);
     softmax_rows(t, &mine);
+    args.codec = codec[KV_VALUES];
     args.kv = head_of(t, KV_VALUES, i, i_block, i_group);
     args.ahead = ahead ? after_values(t, i, i_block, n_blocks, i_group) : NULL;
     fns->values[codec[KV_VALUES]](&args);
@@ -359,8 +361,8 @@ static void write_result(const struct task *t, const struct sums *sums, graph_re
                 sum[j] += sum[j + n];
         factor = t->sinks ? sink_factor(t, i, sums->max[i], sum[0]) : 1.0f / sum[0];
         t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, factor, t->hd);
-        if (codec_info(t->x->store->codec[KV_VALUES])->rotated)
-            t->x->plan->attn->rotate(query_row(t, dst, i), t->hd);
+        attn_turn_back(t->x->plan->attn, t->x->store->codec[KV_VALUES], query_row(t, dst, i),
+                       t->hd);
     }
 }
 

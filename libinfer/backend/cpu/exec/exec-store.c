@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "quant/code-rows.h"
+
 /* Describes the place of one head of one token in the KV store. */
 struct slot {
     unsigned char *block; /* the keys or values of the head in this block */
@@ -95,23 +97,23 @@ static void store_q8(const struct slot *s, enum kv_part part, const float *head,
     scatter8(s, part, bytes, s->hd, scales, s->hd / ATTN_Q8_BLOCK, x->cpu->elem);
 }
 
-static void store_q4(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
-                     const struct exec *x)
+static void store_codes(const struct slot *s, enum codec codec, enum kv_part part,
+                        const float *head, uint8_t *bytes, const struct exec *x)
 {
-    float *scales = (float *)(bytes + s->hd / 2);
+    const uint32_t n_bytes = codec_code_bytes(codec, s->hd);
+    const uint32_t n_scalars = codec_scalars(codec, s->hd);
+    float *scalars = (float *)(bytes + ALIGN_UP(n_bytes, (uint32_t)sizeof(float)));
 
-    x->plan->attn->quantise_q4(bytes, scales, head, s->hd);
-    scatter8(s, part, bytes, s->hd / 2, scales, s->hd / ATTN_Q8_BLOCK, x->cpu->elem);
+    if (codec == CODEC_Q4_0)
+        x->plan->attn->quantise_q4(bytes, scalars, head, s->hd);
+    else
+        attn_encode(x->plan->attn, codec, bytes, scalars, head, s->hd);
+    scatter8(s, part, bytes, n_bytes, scalars, n_scalars, x->cpu->elem);
 }
 
-static void store_q3(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
-                     const struct exec *x)
+static void store_row(const struct slot *s, enum codec codec, const float *head)
 {
-    const uint32_t n_runs = s->hd / CODEC_Q3_RUN;
-    float *scales = (float *)(bytes + (size_t)n_runs * CODEC_Q3_BYTES);
-
-    x->plan->attn->quantise_q3(bytes, scales, head, s->hd);
-    scatter8(s, part, bytes, n_runs * CODEC_Q3_BYTES, scales, n_runs, x->cpu->elem);
+    code_rows_encode(codec, s->block + (size_t)s->t * codec_code_bytes(codec, s->hd), head, s->hd);
 }
 
 static void store_fp8(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
@@ -128,14 +130,14 @@ static void store_fp8(const struct slot *s, enum kv_part part, const float *head
         s->block[(size_t)d * s->bt + s->t] = bytes[d];
 }
 
-/* Rotates the head and stores it as Q8_0. */
-static void store_exact(const struct slot *s, enum kv_part part, const float *head, uint8_t *bytes,
-                        const struct exec *x)
+/* Turns the head as @codec does, and stores it as Q8_0. */
+static void store_exact(const struct slot *s, enum codec codec, enum kv_part part,
+                        const float *head, uint8_t *bytes, const struct exec *x)
 {
     float y[ATTN_HEAD_MAX];
 
     memcpy(y, head, s->hd * sizeof(*y));
-    x->plan->attn->rotate(y, s->hd);
+    attn_turn(x->plan->attn, codec, y, s->hd);
     store_q8(s, part, y, bytes, x);
 }
 
@@ -145,6 +147,7 @@ static void store_head(const struct exec *x, enum kv_part part, struct state_pla
     const struct kv_store *store = x->store;
     const uint32_t bt = store->layout.block_tokens, i_block = x->plan->row_pos[row] / bt;
     const struct batch_seq *seq = &x->batch->seqs[x->plan->row_seq[row]];
+    const enum codec codec = store->groups[place.i_group].codec[part];
     const struct slot s = {
         .block = kv_store_head(store, part, place, i_head, seq->blocks[place.i_group][i_block]),
         .t = x->plan->row_offset[row],
@@ -153,10 +156,23 @@ static void store_head(const struct exec *x, enum kv_part part, struct state_pla
     };
 
     if (store->layout.groups[place.i_group].exact) {
-        store_exact(&s, part, head, half, x);
+        store_exact(&s, store->codec[part], part, head, half, x);
         return;
     }
-    switch (store->groups[place.i_group].codec[part]) {
+    switch (codec_info(codec)->kind) {
+    case CODEC_BYTES:
+        store_q8(&s, part, head, half, x);
+        return;
+    case CODEC_CODES:
+        store_codes(&s, codec, part, head, half, x);
+        return;
+    case CODEC_ROWS:
+        store_row(&s, codec, head);
+        return;
+    case CODEC_FLOATS:
+        break;
+    }
+    switch (codec) {
     case CODEC_F32:
         store_f32(&s, part, head);
         break;
@@ -165,15 +181,6 @@ static void store_head(const struct exec *x, enum kv_part part, struct state_pla
         break;
     case CODEC_BF16:
         store_bf16(&s, part, head, half, x->cpu->elem);
-        break;
-    case CODEC_Q8_0:
-        store_q8(&s, part, head, half, x);
-        break;
-    case CODEC_Q4_0:
-        store_q4(&s, part, head, half, x);
-        break;
-    case CODEC_Q3_0:
-        store_q3(&s, part, head, half, x);
         break;
     case CODEC_FP8:
         store_fp8(&s, part, head, half, x);
