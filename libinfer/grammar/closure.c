@@ -39,7 +39,7 @@ struct behind {
 struct group {
     uint32_t first, n; /* n words, from index `first` on */
     uint32_t frame;    /* the frame of the first rule of the group; the frames of its other rules
-                        * follow */
+                          follow */
 };
 
 struct closure {
