@@ -8,8 +8,8 @@ The program needs numpy, and no model. It encodes and decodes random heads in tw
 normally distributed numbers) and "outliers" (the same, with 4 of the elements of each head 20 times as large, which is
 how keys of many models look). It prints 10 × log10(mean square ÷ mean squared error) in decibels for both.
 
-The codes of sconce are q4_0 and q3_0 (docs/formats.md). The others are codes that other programs have, and the same
-levels with groups of other sizes:
+docs/formats.md describes the codes of sconce, of which only q4_0 and q3_0 have the same names here. The others are codes
+that other programs have, and the same levels with groups of other sizes:
 
 - `affine`: round((x - least) ÷ step) for each group, with a step and an offset of 16 bits each.
 - `max`: the levels of Max (1960) for a normal distribution, and a scale from the largest magnitude of a group.
