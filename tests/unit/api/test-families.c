@@ -227,7 +227,10 @@ static void check_way(struct inf_engine *engine, const struct way *way,
             assert_int_equal(answers[i].choices[0].n_cached, (n_prompts[i] - 1) / BLOCK * BLOCK);
     }
     if (way->draft_kind)
-        assert_true(stats.n_drafted > 0 && stats.n_draft_accepted > 0);
+        assert_true(stats.n_drafted > 0);
+    /* Draft heads have random weights here, so chance decides whether a draft is accepted. */
+    if (way->draft_kind && strcmp(way->draft_kind, "eagle3") != 0)
+        assert_true(stats.n_draft_accepted > 0);
     if (way->draft_kind && strcmp(way->draft_kind, "model") == 0)
         assert_int_equal(stats.n_draft_accepted, stats.n_drafted);
     if (way->tight && way->no_cache)
