@@ -7,6 +7,7 @@
  * files depend, and is locked. If the digest is another one, the shards in the directory that have
  * the names of this conversion's shards are removed.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "core/cpu.h"
 #include "core/err.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "quant/dtype.h"
 
 static const char mark_name[] = "conversion";
@@ -85,18 +87,20 @@ static int run_errno(const struct dir_run *x, const char *what, struct inf_err *
     return err_set(reterr, code, "%s %.200s: %s", what, x->to, strerror(code));
 }
 
-/* Removes the finished and unfinished shards of another conversion that have the names of this
- * conversion's shards. */
+/* Removes the finished and unfinished shards of another conversion from the unfinished directory.
+ */
 static void remove_shards(const struct dir_run *x)
 {
-    for (size_t i = 0; i < x->d.n_shards; i++) {
-        _cleanup_free_ char *path = path_join(x->to, x->d.shards[i].name), *part = NULL;
+    DIR *dir = opendir(x->to);
+    struct dirent *e;
 
-        if (!path || asprintf(&part, "%s.part", path) < 0)
-            continue;
-        unlink(path);
-        unlink(part);
-    }
+    while (dir && (e = readdir(dir)))
+        if (text_starts_with(e->d_name, "model") &&
+            (text_ends_with(e->d_name, ".safetensors") ||
+             text_ends_with(e->d_name, ".safetensors.part")))
+            unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir)
+        closedir(dir);
 }
 
 /* Locks the unfinished directory, and compares its digest with that of this conversion. */

@@ -305,3 +305,12 @@ def test_a_directory_has_all_files(sconce, home, tmp_path):
     assert config["quantization"]["bits"] == 6
     assert config["quantization"]["model.layers.1.mlp.down_proj"]["bits"] == 2
     assert not (tmp_path / "out.part").exists()
+
+
+def test_shards_of_an_interrupted_conversion_with_other_options_are_removed(sconce, home, tmp_path):
+    part = tmp_path / "out.part"
+    part.mkdir()
+    for name in ("conversion", "model-00099-of-00099.safetensors", "model-00001-of-00099.safetensors.part"):
+        (part / name).write_bytes(b"of another conversion")
+    lines(run(sconce, "convert", str(MODELS / "mlx-qwen3-6bit"), str(tmp_path / "out"), "--type", "MLX", "--json"))
+    assert not list((tmp_path / "out").glob("*00099*"))
