@@ -106,7 +106,8 @@ uninstall() {
     echo "sconce is removed. These stay, if they exist:"
     echo "  models         $data/sconce/models"
     echo "  configuration  $config/sconce (with the keys)"
-    echo "  history, cache ${XDG_STATE_HOME:-$HOME/.local/state}/sconce, ${XDG_CACHE_HOME:-$HOME/.cache}/sconce"
+    echo "  history        ${XDG_STATE_HOME:-$HOME/.local/state}/sconce*; before systemd 254 also $config/sconce-*"
+    echo "  cache          ${XDG_CACHE_HOME:-$HOME/.cache}/sconce*"
 }
 
 # check_system: fails with a reason if the programs cannot run here.
