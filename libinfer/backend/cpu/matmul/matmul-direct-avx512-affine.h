@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multiplies the affine format of MLX with 2 bits, for matmul-direct-avx512.h.
+ * Multiplies the affine format of MLX with 2 bits, groups of 128 columns and planes in F16, for
+ * matmul-direct-avx512.h.
  *
  * Byte j of a row has the codes of elements 4j … 4j + 3. The codes of elements 4j + t are masked
  * out together; the vector x[t] has these elements of x. So the products of 4 vectors add up in one
