@@ -114,7 +114,8 @@ static float group_largest(const float *x, unsigned n)
     return largest;
 }
 
-/* Makes the scale of a group, and returns its value; 0: all numbers become 0. */
+/* The next two functions write the scale of a group to @ret_byte, and return its value. If the
+ * value is 0, all numbers of the group become 0. */
 static float scale_power(float ratio, uint8_t *ret_byte)
 {
     const int e = ratio > 0 ? (int)ceilf((float)log2((double)ratio)) : 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decodes the stored formats. These functions are the reference for kernels.
+ * Decodes the formats of floats, and Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K. These
+ * functions are the reference for kernels.
  *
  * Every product and sum is rounded to float in the order given in block.h. The gguf Python package
  * does the same, so tests compare results bit for bit. Source bytes need no alignment.

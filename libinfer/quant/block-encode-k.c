@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Encodes floats into formats with groups.
+ * Encodes floats in Q4_K, Q5_K and Q6_K.
  *
  * A search finds the scale of each group, or its scale and minimum, with the least squared error
  * (quant/fit.h). The scales are rounded to a few bits, and then the weights are rounded with the

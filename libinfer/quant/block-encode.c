@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Encodes floats into formats without groups.
+ * Encodes floats in F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0 and Q5_1.
  *
- * Q8_0 takes its scale from the largest magnitude. For the other formats with one scale per block,
- * a short search finds the scale with the least squared error, and for formats with a scale and a
- * minimum the search finds both (quant/fit.h). The weights are then rounded with the scales that
- * decoding will use. Values that are not finite count as zero.
+ * Q8_0 takes its scale from the largest magnitude. For Q4_0 and Q5_0 a short search finds the
+ * scale with the least squared error, and for Q4_1 and Q5_1 the search finds a scale and a minimum
+ * (quant/fit.h). The weights are then rounded with the scales that decoding will use. In formats
+ * with blocks, values that are not finite count as zero.
  */
 
 #include <math.h>

@@ -52,7 +52,7 @@ struct iq_block {
     struct search_fit fit[MAX_PARTS];
 };
 
-/* Reads a block. If the importance of all elements is 0, all elements count alike. */
+/* Reads a block. If the importance of all elements is 0, they count as without importance. */
 static void iq_load(const struct iq_format *f, struct iq_block *b, const float *src,
                     const float *importance)
 {
@@ -108,7 +108,7 @@ static struct search_how iq_how(const struct iq_format *f, const struct iq_block
         .search = search_get(f->grid), .both = f->has_shifts, .shift = b->shift[part]};
 }
 
-/* Finds the points of a part for the scale that b->d and @s give. */
+/* Finds the points of a part for the scale that b->d and @s give. Returns their error. */
 static float iq_try(const struct iq_format *f, const struct iq_block *b, unsigned part, unsigned s,
                     struct search_fit *ret)
 {

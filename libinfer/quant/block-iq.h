@@ -29,7 +29,8 @@
  *     A word: the high 3 bits of 4 indices, s (3 bits), 1 bit: 1/8 is subtracted instead of added.
  *   IQ1_M    w = d × (2 s + 1) × (v ± 1/8), v = -1, 0, 1                                  56
  *     │ 32 bytes: low 8 bits of indices │ 16 bytes: 32 × 4 bits │ 4 words │
- *     The 4 bits of an index, low ones first, are its high 3 bits and the sign of 1/8 as in IQ1_S.
+ *     The low half of byte i belongs to index 2i, and the high half to index 2i + 1. The low 3 bits
+ *     of a half are the high 3 bits of the index, and its top bit is the sign of 1/8 as in IQ1_S.
  *     Bits 3i … 3i + 2 of word j are s of the weights from 64j + 16i on, i = 0 … 3. The top 4 bits
  *     of the words together are d; the first word has the lowest bits of d.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decodes and encodes IQ4_NL and IQ4_XS, whose codes are numbers in a table of 16 values.
+ * Decodes and encodes IQ4_NL and IQ4_XS, whose codes are indices of a table of 16 values.
  *
  * Decoded numbers have the same bits as those of the gguf Python package. The encoders find
  * the scales of groups with fit->values() (quant/fit.h).

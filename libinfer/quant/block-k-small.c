@@ -5,8 +5,8 @@
  *
  * Decoded numbers have the same bits as those of the gguf Python package. The encoders first fit
  * each group by itself (fit.h). Then they round the scales of the groups to a few bits, try the
- * neighbors of each rounded scale, and last fit the scales of the super-block to the codes that
- * were found.
+ * neighbors of each rounded scale, and fit the scales of the super-block to the codes that were
+ * found. Last, they try the neighbors again.
  */
 
 #include <string.h>

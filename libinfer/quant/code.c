@@ -113,8 +113,8 @@ static void codes_nearest(uint8_t *codes, const struct levels *l, const float *x
     }
 }
 
-/* Returns the scale with which the codes of @x for the scale @scale have the least mean squared
- * error. */
+/* Writes the codes of @x for the scale @scale, and returns the scale with which these codes have
+ * the least mean squared error. */
 static float scale_fit(const struct levels *l, uint8_t *codes, const float *x, float scale,
                        uint32_t n)
 {
@@ -131,7 +131,8 @@ static float scale_fit(const struct levels *l, uint8_t *codes, const float *x, f
     return sum / (float)squares;
 }
 
-/* Returns the scale of a group before it is rounded to F16; NaN if an element is not finite. */
+/* Returns the scale of a group before it is rounded to F16. It is not finite if an element is
+ * not. May change @codes. */
 static float scale_of(enum codec codec, const struct levels *l, uint8_t *codes, const float *x,
                       uint32_t n)
 {

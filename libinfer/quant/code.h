@@ -48,13 +48,13 @@ void code_signs(float *x, uint32_t seed, uint32_t n);
 /*
  * Encodes the rotated head @x of @n elements. Writes codec_code_bytes() bytes and codec_scalars()
  * floats that are exact in F16. If a group contains NaN or infinity, or its scale overflows, its
- * scale is NaN and its codes are undefined. Formats with a residual encode what the codes leave
- * over, in @ret_rest of @n elements, which the caller signs, rotates and passes to
- * code_residual(); for other formats @ret_rest may be NULL.
+ * scale is NaN and its codes are undefined. For formats with a residual, writes what the codes
+ * leave over to the @n elements of @ret_rest. The caller changes their signs (code_signs()),
+ * rotates them and passes them to code_residual(). For other formats @ret_rest may be NULL.
  */
 void code_encode(enum codec codec, uint8_t *bytes, float *scalars, const float *x, uint32_t n,
                  float *ret_rest);
-/* Encodes the residual @rest, signed and rotated, as described above. */
+/* Encodes the residual @rest, after the caller has changed its signs and rotated it. */
 void code_residual(enum codec codec, uint8_t *bytes, float *scalars, const float *rest, uint32_t n);
 /* Decodes what code_encode() writes, without the residual. */
 void code_decode(enum codec codec, float *x, const uint8_t *bytes, const float *scalars,

@@ -19,10 +19,11 @@
  *                      head is rotated
  *     TURBOn_QJL       keys only: TURBOn with 2^(n-1) levels, and a bit for each element of what
  *                      the codes left over
- *   rows             elements of the head are turned in small groups; each is a code of 3 or 4
- * bits, and each group has an F16 scale (code-rows.h) PLANARn          pairs, turned by the best of
- * 16 angles ISOn             groups of four, multiplied by a fixed quaternion ROTORn groups of
- * three, each with a rotation of its own
+ *   rows             the elements of the head are turned in small groups; each element is a code
+ *                    of 3 or 4 bits, and each group has an F16 scale (code-rows.h)
+ *     PLANARn          pairs, each turned by the best of 16 angles
+ *     ISOn             groups of four, multiplied by a fixed quaternion
+ *     ROTORn           groups of three, each with a rotation of its own
  *
  * To rotate a head, each run of 2^n of its elements is multiplied by the Hadamard matrix of order
  * 2^n, divided by the square root of 2^n, where 2^n is the largest power of two that divides the
@@ -117,7 +118,8 @@ uint32_t codec_scale_elements(enum codec codec, uint32_t head_dim);
 /* Returns the number of F16 scales, offsets and factors of one head, which do not count as bytes of
  * codec_code_bytes(). */
 uint32_t codec_scalars(enum codec codec, uint32_t head_dim);
-/* Returns the bytes of one head without its scales. */
+/* Returns the bytes of one head without its codec_scalars(). For the kind CODEC_ROWS, these are all
+ * bytes. */
 uint32_t codec_code_bytes(enum codec codec, uint32_t head_dim);
 /* Returns the bytes of one head of one token. @head_dim must be a multiple of head_unit. */
 uint64_t codec_head_bytes(enum codec codec, uint32_t head_dim);

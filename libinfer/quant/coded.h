@@ -27,8 +27,8 @@
  *   (bitsandbytes)   a table of 16 floats. Scales [N][G]
  *
  * A matrix of GPTQ or compressed-tensors may have an order: the columns of a group are then not
- * neighbors. order[j] is the column at place j; places j × group … belong to one group. Kernels
- * multiply in the order of places, so they need rows of x in this order.
+ * neighbors. order[j] is the column at place j, and the places from g × group on belong to group g.
+ * Kernels multiply in the order of places, so they need rows of x in this order.
  *
  * Decoded weights are the exact value of the code times the scale, rounded once to a float. The
  * libraries above often compute in the type of the scales. Their weights are then these floats,
@@ -44,7 +44,7 @@ struct coded {
     uint32_t rows, cols;
     const void *codes;
     const void *scales;
-    const void *zeros;         /* NULL: the zero is 0 */
+    const void *zeros;         /* NULL: coded_zero() returns 2^(bits - 1) */
     const uint32_t *order;     /* [cols], or NULL: column j is at place j */
     const float *table;        /* NF4: [16] */
     enum inf_dtype scale_type; /* F32, F16 or BF16; CTFP4: ignored, scales are E4M3 */
@@ -54,7 +54,7 @@ struct coded {
     float factor;              /* CTFP4: scales are divided by it; in other formats 1 */
 };
 
-/* Describes what the formats have in common. */
+/* Describes a format of coded matrices. */
 struct coded_kind {
     unsigned bits; /* of a code; 0: the format is not one of coded matrices */
     bool by_place; /* rows of words belong to columns of the matrix: GPTQ and AWQ */

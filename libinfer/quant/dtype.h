@@ -5,8 +5,9 @@
  * Declares the number formats of weights: block layouts and reference conversions.
  *
  * A row of a weight is a sequence of blocks; formats without blocks have blocks of one element. The
- * functions decode and encode are the reference implementations, in plain C and exact in float.
- * Tests, embeddings in rare formats, and converters use them; kernels have their own fast decoding.
+ * function decode is the reference, in plain C. The function encode may use vectors of the CPU
+ * (fit.h), with the same results on every CPU. Tests, embeddings in rare formats, and converters
+ * use both; kernels have their own fast decoding.
  */
 
 #include <infer/types.h>

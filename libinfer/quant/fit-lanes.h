@@ -64,8 +64,8 @@ static inline float fit_finite(float x)
     return isfinite(x) ? x : 0.0f;
 }
 
-/* Puts number i of group l of @from [n_groups, n] into lane l of @to[i]; groups beyond the last are
- * zeros. */
+/* Puts number i of group l of @from [n_groups, n] into lane l of @to[i]. Numbers that are not
+ * finite, and groups beyond the last, become zeros. */
 static void fit_turn(const float *from, unsigned n, uint64_t n_groups, lanes *to)
 {
     float turned[FIT_MAX][LANES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Finds the scales of groups whose codes are numbers of values in a table (struct fit_table). Files
+/* Finds the scales of groups whose codes are indices of a table of values (struct fit_table). Files
  * fit-*.c define lanes_nearest(table, numbers) before they include this file. */
 
 #include "quant/fit-lanes.h"

@@ -4,8 +4,8 @@
  * Defines the grids of the formats IQ1, IQ2 and IQ3 (quant/grid.h).
  *
  * A point of a grid is written as the number whose digits, to the base 4 or 8 from the lowest on,
- * stand for the magnitudes of its weights. The macros turn a number into the bytes of the point
- * when this file is compiled. The points are those of GGUF (ggml-common.h of llama.cpp).
+ * stand for its coordinates. The macros turn a number into the bytes of the point when this file is
+ * compiled. The points are those of GGUF (ggml-common.h of llama.cpp).
  */
 
 #include "quant/grid.h"

@@ -6,9 +6,8 @@
  *
  * The codes of a weight are one array, and each plane is another. The elements of a plane belong to
  * groups of neighboring columns of a row, or there is one element for the whole matrix. The table
- * in dtype.c has a struct planes_info for each of these formats; nothing else in the program
- * depends on a format's name, except its decoder, its kernels, and the reader that finds its
- * tensors.
+ * in dtype.c has a struct planes_info for each of these formats. Beside it, only the decoder of a
+ * format, its kernels, and the reader that finds its tensors depend on the name of the format.
  */
 
 #include <stdbool.h>
@@ -18,11 +17,11 @@
 enum weight_plane {
     WEIGHT_SCALES,
     WEIGHT_ZEROS, /* what is added to the products of codes and scales of a group */
-    WEIGHT_ORDER, /* the group of each column */
+    WEIGHT_ORDER, /* the group of each column; no format has this plane at present */
     WEIGHT_PLANES,
 };
 
-/* The ways in which an element of the plane WEIGHT_SCALES is stored. */
+/* The ways in which the elements of the planes of scales and zeros are stored. */
 enum plane_type {
     PLANE_F32,
     PLANE_F16,
@@ -49,7 +48,7 @@ struct plane_row {
     const uint8_t *codes;                 /* of the stored row */
     const uint8_t *planes[WEIGHT_PLANES]; /* of the row; elements of the whole matrix if it has no
                                              groups; NULL: the format does not have this plane */
-    enum plane_type type;                 /* of the scales */
+    enum plane_type type;                 /* of scales and zeros */
     uint32_t group;                       /* columns that share an element; 0: all */
     uint32_t place;                       /* of the row in the stored row (struct planes_info) */
 };

@@ -2,7 +2,8 @@
 /*
  * Defines the kernels on single rows in plain C. They are the reference for the fast kernels.
  *
- * Sums and functions are computed in double precision and rounded once at the end.
+ * Sums and functions are computed in double precision and rounded once at the end, except in
+ * turn_ref(), which rounds each product and each sum to float.
  */
 #include "backend/cpu/elem/elem.h"
 

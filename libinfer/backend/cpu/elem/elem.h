@@ -76,9 +76,10 @@ extern const struct elem_fns elem_ref, elem_avx2, elem_avx512, elem_neon;
 const struct elem_fns *elem_pick(unsigned cpu_flags);
 /* Prepares group @i_group of one row. It is the reference of turn(). */
 void elem_turn_group(const struct turn_args *args, uint32_t i_group, uint32_t row);
-/* Computes y = act(x). */
+/* Computes y = act(x). @act is not GRAPH_ACT_SWIGLU_LIMITED, which has two inputs. */
 void elem_act(const struct elem_fns *fns, enum graph_act act, float *y, const float *x, uint32_t n);
-/* Computes y = act(gate) × up, also for activations without a kernel of their own. */
+/* Computes y = act(gate) × up, also for activations without a kernel of their own. For
+ * GRAPH_ACT_SWIGLU_LIMITED, does what swiglu_limited() does. */
 void elem_glu(const struct elem_fns *fns, enum graph_act act, float *y, const float *gate,
               const float *up, uint32_t n);
 /* Works like elem_glu() with a gate whose @n elements are all *@gate. */

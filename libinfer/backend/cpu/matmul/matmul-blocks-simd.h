@@ -49,8 +49,8 @@ struct pass {
     uint32_t n_rows, n_done; /* rows of the pass, and how many of them are done */
 };
 
-/* Describes the prefetches of a tile: one for each pair of k, @step bytes apart. The hardware
- * fetches lines in pairs, so no line is left out while @step is at most 128. */
+/* Describes the prefetches of a tile: one for each pair of k, `step` bytes apart. The hardware
+ * fetches lines in pairs, so no line is left out while `step` is at most 128. */
 struct pass_ahead {
     const uint8_t *at;
     size_t step;

@@ -12,8 +12,8 @@
  * the tiles.
  */
 
-#define AWQ_COLUMNS (8 * VEC_N)             /* columns of a vector */
-#define AWQ_STRIP   512u                    /* columns whose lines memory delivers fast together */
+#define AWQ_COLUMNS (8 * VEC_N) /* columns of a vector */
+#define AWQ_STRIP   512u        /* columns computed together, whose lines memory delivers fast */
 #define AWQ_SIDE    (VEC_N == 16 ? 2u : 1u) /* prepared rows whose sums fit in registers */
 #define AWQ_M       4u                      /* maximum number of prepared rows */
 

@@ -2,13 +2,14 @@
 
 /*
  * Multiplies the codes of GPTQ (quant/coded.h) by up to GPTQ_M prepared rows without a panel, for
- * matmul-vec.h. Include it after matmul-coded.h and matmul-direct-cols.h.
+ * matmul-vec.h. Include it after matmul-coded-awq.h and matmul-direct-cols.h.
  *
  * A vector has the words of VEC_N columns of y. A unit is a vector with 4 codes of each column, one
- * per byte. Units are unpacked in the order that is simplest to compute. In this order the codes of
- * a unit are not neighbors, so the block of x is brought to the same order. A lane has the sum of
- * its column, and nothing is transposed. The float arithmetic is that of the tiles. Codes of 8 bits
- * are multiplied without their zero, and scale × (128 - zero) is an offset.
+ * per byte. Units are unpacked in the order that is simplest to compute. With fewer than 8 bits,
+ * the codes of a unit are not neighbors in this order, so the block of x is brought to the same
+ * order. A lane has the sum of its column, and nothing is transposed. The float arithmetic is that
+ * of the tiles. Codes of 8 bits are multiplied without their zero, and scale × (128 - zero) is an
+ * offset.
  *
  * matmul-coded-ordered.h multiplies matrices with an order.
  */

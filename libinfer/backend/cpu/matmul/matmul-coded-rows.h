@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Writes the integer codes of compressed-tensors to panels, for matmul-coded.h. The codes of a row
- * of W are neighbors.
+ * Writes the codes of CT4, CT8 and INT8 (quant/coded.h) to panels, for matmul-coded.h. The codes of
+ * a row of W are neighbors.
  */
 
 /* Prefetches a part of the next PANEL_N rows of codes, which are read soon. The part has as many

@@ -4,10 +4,11 @@
  * Loops over groups of columns and chunks of k for coded matrices (quant/coded.h).
  *
  * Panels and the order of sums are those of matmul-kernels.h. Kernels always fill all columns of a
- * panel. If fewer columns are left at the end, the last panel begins at an earlier row of W, and
- * only its last columns are used. The words of GPTQ and AWQ belong to many columns of y. Therefore
- * the outer loop is over chunks of k for these formats, and the words of a chunk stay in the
- * first-level cache for all columns.
+ * panel. If fewer than PANEL_N columns of y are left, only these columns of the panel are used. A
+ * panel that would reach beyond the last row of the coded matrix begins at an earlier row. A cache
+ * line of the words of GPTQ or AWQ belongs to many columns of y. Therefore the outer loop is over
+ * chunks of k for these formats, so that a line is still in a cache when its other columns are
+ * computed.
  */
 #include <string.h>
 

@@ -26,8 +26,8 @@ struct coded_columns {
     uint32_t add_awq[PANEL_N / 4][VEC_N]; /* add of 4 columns, repeated */
 } __attribute__((aligned(64)));
 
-/* Writes units of 4 elements of k to the panel: units @to … @to + @n - 1 get the elements from
- * column @k of the matrix on. */
+/* Writes units of 4 elements of k to the panel: units @to … @to + @n_units - 1 get the elements
+ * from column @k of the matrix on, of the PANEL_N rows from row @n on. */
 typedef void coded_units(struct matmul_panel *p, const struct coded *c, uint32_t n, uint32_t k,
                          unsigned to, unsigned n_units, const struct coded_columns *cols);
 
@@ -183,7 +183,8 @@ INLINE void coded_fill(struct matmul_panel *p, const struct coded *c, uint32_t n
 #include "backend/cpu/matmul/matmul-coded-words.h"
 #include "backend/cpu/matmul/matmul-coded-rows.h"
 
-/* Writes codes one by one, which is the only way if the matrix has an order. */
+/* Writes codes one by one: for matrices of compressed-tensors with an order, and for columns of AWQ
+ * that begin within a word. */
 INLINE void coded_units_plain(struct matmul_panel *p, const struct coded *c, uint32_t n, uint32_t k,
                               unsigned to, unsigned n_units, const struct coded_columns *cols)
 {

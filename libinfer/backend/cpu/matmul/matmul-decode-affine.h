@@ -99,7 +99,8 @@ INLINE v_int affine_spread(const v_int *w, const unsigned bits, const unsigned a
     return v_or(v_or(a, b), v_or(c, d));
 }
 
-/* Decodes codes that do not fit bytes: 32 codes of a row are @bits words. */
+/* Decodes codes of 3, 5 or 6 bits, some of which lie in two bytes: 32 codes of a row are @bits
+ * words. */
 INLINE void affine_words(struct matmul_panel *p, unsigned half, const uint8_t *w, size_t row_bytes,
                          uint32_t kc, const unsigned bits, const uint8_t **ahead)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decodes Q1_0 and Q2_0 into a panel. Include it after matmul-decode-small.h.
+ * Decodes Q1_0 and Q2_0 into a panel. Include it after matmul-decode-affine.h and
+ * matmul-decode-small.h.
  *
  * The panel holds a weight as 8 plus the integer for which it stands: -1 or 1, or -1 … 2. The
  * kernel of Q4_0 multiplies such panels, because it subtracts 8 from each value.

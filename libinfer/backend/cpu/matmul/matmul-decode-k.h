@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decodes the formats with super-blocks of 256 weights. Include it after matmul-decode.h.
+ * Decodes Q4_K, Q5_K and Q6_K, whose super-blocks have 256 weights, into a panel. Include it after
+ * matmul-decode.h.
  *
  * quant/block.h shows the layouts. The headers of blocks are transposed as the weights are, so that
  * the scales of all columns are unpacked together.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Decodes IQ4_NL, IQ4_XS and NVFP4, whose codes of 4 bits are numbers in a table, into a panel.
+ * Decodes IQ4_NL, IQ4_XS and NVFP4, whose codes of 4 bits are indices of a table, into a panel.
  * Include it after matmul-decode-affine.h and matmul-decode-small.h.
  *
  * The panel holds a weight of IQ4_NL or IQ4_XS in the same way as a weight of Q8_0. It holds a
@@ -78,7 +78,8 @@ static void TILE_NAME(decode_iq4_xs)(struct matmul_panel *p, unsigned half, cons
     }
 }
 
-/* Clears the highest bit of the 4 scales of NVFP4 in each lane, and replaces scales of 127 by 0. */
+/* Replaces those of the 4 scales of NVFP4 in each lane that are 127 by 0, and clears the highest
+ * bit of the others. */
 INLINE v_int nvfp4_clean(v_int e)
 {
     const v_int low = v_and(e, v_set(0x7f7f7f7f)), top = v_set(0x80808080);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multiplies the affine format of MLX with 2 bits, for matmul-direct-avx512.h.
+ * Multiplies the affine format of MLX with 2 bits, groups of 128 columns and planes in F16, for
+ * matmul-direct-avx512.h.
  *
  * Byte j of a row has the codes of elements 4j … 4j + 3. The codes of elements 4j + t are masked
  * out together; the vector x[t] has these elements of x. So the products of 4 vectors add up in one
@@ -43,7 +44,7 @@ INLINE void direct_mlx_plane(const struct direct_rows *r, size_t at, __m256 ret[
     ret[1] = _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srli_epi32(v, 16)));
 }
 
-/* Adds the products of 8 blocks: @v has the sums of a row in two lanes for each block. */
+/* Adds the products of 8 blocks. v[i] has the sums of row i, in two lanes for each block. */
 INLINE void direct_mlx_add(__m512i v[8], const struct matmul_q8 *x, const __m256 scale[2],
                            const __m256 offset[2], __m256 *acc, __m256 *sum)
 {

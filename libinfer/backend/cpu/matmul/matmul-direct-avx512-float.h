@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * Multiplies 16 rows of W by up to DIRECT_M prepared rows of floats, with AVX-512.
+ * Multiplies 16 rows of W by up to DIRECT_M prepared rows of floats, bfloat16 or binary16, with
+ * AVX-512.
  *
  * A cache line of each row is loaded and transposed in registers. Then a lane has only numbers of
- * one row, and its sum is the same chain of additions as in the tiles of matmul-tile.h. A *chunk*
- * is a range of k that is summed separately. Each addition of a chain waits for the addition before
- * it, but chains of different chunks are independent, so several chunks are computed side by side.
+ * one row, and its sum is the same chain of additions as in the tiles that multiply a panel. A
+ * *chunk* is a range of k that is summed separately. Each addition of a chain waits for the
+ * addition before it, but chains of different chunks are independent, so several chunks are
+ * computed side by side.
  *
  * A *block* is one cache line of each of the 16 rows. While the kernel adds one block, it loads the
  * lines of the next block, one after another, and prefetches the lines of a later block.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Multiplies formats with super-blocks of 256 weights, for matmul-direct-avx512.h. */
+/* Multiplies Q4_K, Q5_K and Q6_K, for matmul-direct-avx512.h. */
 
 /*
  * Holds the unpacked headers of a pair of super-blocks. Super-blocks are processed in pairs, so

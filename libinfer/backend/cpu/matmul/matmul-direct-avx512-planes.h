@@ -132,7 +132,7 @@ INLINE __m512i direct_codes(const uint8_t *p, const unsigned bits)
     return _mm512_and_si512(v, mask);
 }
 
-/* Multiplies two blocks of 32 weights of the 8 rows by row @m of x. */
+/* Multiplies two blocks of 32 weights of the 8 rows by the blocks @x of a prepared row. */
 INLINE void direct_affine_add(const struct matmul_q8 *x, const __m512i w[8], const unsigned bits,
                               __m512 scale, __m512 offset, __m256 *acc, __m256 *sum)
 {
@@ -181,7 +181,7 @@ INLINE void direct_affine(struct matmul_direct *d, const unsigned m_n, const uns
     direct_end(d, m_n, &acc);
 }
 
-/* Multiplies NVFP4, which has 4 groups in two blocks. The plane has half of each scale. */
+/* Multiplies NVFP4, which has 4 groups in two blocks. `scales` holds half of each scale. */
 INLINE void direct_nvfp4(struct matmul_direct *d, const unsigned m_n)
 {
     const __m512i table =

@@ -110,8 +110,9 @@ INLINE __m512i direct_sum32(const __m512i w[8], __m512i x, const unsigned zero,
     return _mm512_add_epi32(direct_lanes(a, b, 0, 2), direct_lanes(a, b, 1, 3));
 }
 
-/* Does the same as direct_sum32(), but with sums of 16 products, for Q6_K. sum[0] has the sums of
- * the first two quarters of the vectors, and sum[1] the sums of the last two quarters. */
+/* Does the same as direct_sum32(), but with sums of 16 products, for Q6_K and NVFP4, whose weights
+ * are q - 32. sum[0] has the sums of the first two quarters of the vectors, and sum[1] the sums of
+ * the last two quarters. */
 INLINE void direct_sum16(const __m512i w[8], __m512i x, __m512i sum[2])
 {
     const __m512i first = direct_first(x, 32);

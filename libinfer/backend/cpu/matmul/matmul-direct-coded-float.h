@@ -11,9 +11,9 @@
  */
 
 #define FLOAT_SIDE  4u
-#define FLOAT_PARTS (PANEL_K_F32 / 32) /* groups of a chunk have multiples of 32 elements of k */
+#define FLOAT_PARTS (PANEL_K_F32 / 32) /* a part of a chunk has 32 elements of k and one scale */
 
-/* The scales of a chunk. */
+/* Holds the scales of a chunk for VEC_N rows. */
 struct float_scales {
     v_flt v[FLOAT_PARTS];
     bool large; /* FP8: a scale times 2^120 is not finite */
@@ -168,7 +168,7 @@ INLINE void float_chunk_e8m0(const struct matmul_direct *d, uint32_t k, struct f
     }
 }
 
-/* Sets s->large. */
+/* Sets s->large for a chunk. @n elements of k are left from the beginning of the chunk on. */
 INLINE void float_chunk_large(uint32_t n, struct float_scales *s)
 {
     v_int large = v_zero();

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Multiplies the integer codes of compressed-tensors (quant/coded.h) by up to
- * DIRECT_M prepared rows without a panel, for matmul-vec.h. Include it after
- * matmul-direct-cols.h and matmul-coded-gptq.h.
+ * Multiplies the codes of CT4, CT8 and INT8 (quant/coded.h) by up to DIRECT_M prepared rows without
+ * a panel, for matmul-vec.h. Include it after matmul-direct-cols.h and matmul-coded-gptq.h.
  *
- * Codes are loaded 16 bytes of a row at a time and transposed, so that each
- * lane belongs to a row of W. With 4 bits, a unit has the even or the odd codes of 8 successive
- * codes, and x is brought to this order.
+ * Codes are loaded 16 bytes of a row at a time and transposed, so that each lane belongs to a row
+ * of W. A unit is a vector with 4 codes of each row. With 4 bits, these are the even or the odd
+ * codes of 8 successive codes, and x is brought to this order.
  */
 
 /* Holds the scales and zeros of VEC_N rows in some groups. */
@@ -17,8 +16,8 @@ struct coded_rows {
     uint32_t zero[COLS_BLOCKS][VEC_N];
 } __attribute__((aligned(64)));
 
-/* Loads the groups from @g on. All words are stored before the first is loaded
- * as a part of a vector, because such a load waits for stores to its bytes. */
+/* Loads up to COLS_BLOCKS groups from @g on. All words are stored before the first is loaded as a
+ * part of a vector, because such a load waits for stores to its bytes. */
 static __attribute__((noinline)) void TILE_NAME(coded_rows_load)(const struct matmul_direct *d,
                                                                  uint32_t g, struct coded_rows *r)
 {

@@ -16,15 +16,15 @@ INLINE void cols_rows32(const uint8_t *p, size_t row_bytes, struct matmul_ahead 
     transpose(v[1]);
 }
 
-/* Returns the sums of both halves of a block of x, times the block's scale. tile_sum() returns the
- * sum of one half. */
+/* Returns minus the sum of half @part of a block of x, times the block's scale, as tile_sum() does
+ * for offsets of 16 elements. */
 INLINE v_flt cols_half_sum(const struct matmul_q8 *x, const unsigned part)
 {
     return v_setf((float)x->nsum[part] * x->d);
 }
 
-/* Adds the products of 32 weights, whose scales are the 4 bits of @sc[0] and @sc[1] for each half.
- * The sum of both halves, each times its scale, is an integer, as in the panel. */
+/* Adds the products of 32 weights. The scales of their halves are the numbers of 4 bits sc[0] and
+ * sc[1]. The sum of both halves, each times its scale, is an integer, as in the panel. */
 INLINE void cols_q2_k_add(const struct matmul_direct *d, const unsigned m_n, struct cols_acc *acc,
                           uint32_t b, const v_int q[8], const v_int sc[2], v_flt scale)
 {

@@ -10,7 +10,7 @@
  * products. The float arithmetic is that of the tiles, so the sums have the same bits.
  */
 
-/* Describes the codes of a format, as struct tile_kind does (matmul-tile.h). */
+/* Describes the codes of a format, as struct tile_kind does (matmul-kernels.h). */
 struct cols_kind {
     unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
     int32_t zero;    /* weights are q - zero */

@@ -100,7 +100,8 @@ INLINE void grid_lot_dot(const struct matmul_direct *d, const unsigned m_n,
     }
 }
 
-/* Multiplies part @part of a group of 32 weights, which has one scale. */
+/* Multiplies those weights of group @g that share a scale: half @part of the group if kind.has_two,
+ * else all its 32 weights. */
 INLINE void grid_part(const struct matmul_direct *d, const unsigned m_n,
                       const struct grid_rows *rows, uint32_t b, unsigned g, const unsigned part,
                       const struct grid_kind kind, struct direct_acc *acc)

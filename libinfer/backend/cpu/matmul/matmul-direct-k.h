@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Multiplies formats with super-blocks of 256 weights, for matmul-direct.h. */
+/* Multiplies Q4_K, Q5_K and Q6_K, for matmul-direct.h. */
 
 /* Moves bit g of each byte to bit 4. */
 INLINE v_int direct_bit4(v_int v, const unsigned g)

@@ -12,7 +12,7 @@ INLINE __m256i grid_long(__m256i v, const unsigned i, const uint64_t *p)
     return v;
 }
 
-/* Loads points of 8 bytes of the 4 rows from row @r on. */
+/* Loads point @l, which has 8 bytes, of the 4 rows at @row. */
 INLINE __m256i grid_longs4(const struct grid_row *row, const unsigned l, const uint64_t *table)
 {
     __m256i v = _mm256_zextsi128_si256(_mm_loadl_epi64((const void *)&table[row[0].index[l]]));

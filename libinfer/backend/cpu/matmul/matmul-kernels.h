@@ -6,12 +6,12 @@
  *
  * y, x, W, M, N and K have the same meaning as in matmul.h; k is an index of the dimension K.
  * Prepared rows are rows of x in the form that the kernels multiply. If there are at most
- * four prepared rows, the kernels multiply these rows directly with the stored blocks of 8 or 16
- * rows of W (`direct`). Otherwise a product is computed in groups of 32 columns of y, which are 32
- * rows of W. For each group, chunks of its weights along K are decoded one after another into a
- * panel that stays in the first-level cache. The panel is then multiplied by all prepared rows, a
- * few at a time, so that their sums stay in registers. So stored weights are read once for any M,
- * and nothing is repacked in advance.
+ * four prepared rows, the kernels of most formats multiply these rows directly with the stored
+ * blocks of 8 or 16 rows of W (`direct`). Otherwise a product is computed in groups of 32 columns
+ * of y, which are 32 rows of W. For each group, chunks of its weights along K are decoded one after
+ * another into a panel that stays in the first-level cache. The panel is then multiplied by all
+ * prepared rows, a few at a time, so that their sums stay in registers. So stored weights are read
+ * once for any M, and nothing is repacked in advance.
  *
  * The panel interleaves the weights of the group: for each 4 consecutive k, the 4 bytes of column
  * 0, of column 1, and so on. Each lane of a vector belongs to one column. The int8 dot instructions
@@ -57,7 +57,7 @@ static_assert(sizeof(struct matmul_q8) == 48, "layout");
 /* Holds 32 elements of a prepared row in F16: x ≈ 128 × d × h. The last block is padded with 0. */
 struct matmul_f16 {
     uint16_t h[32]; /* the largest magnitude is in 2^-7 … 2^-6 */
-    float d;        /* a power of two; 0: the block counts as zero; NaN: the block has a NaN */
+    float d; /* a power of two; 0: the block counts as zero; NaN: the block has NaN or infinity */
 };
 static_assert(sizeof(struct matmul_f16) == 68, "layout");
 
@@ -190,8 +190,8 @@ struct tile_kind {
 
 struct matmul_kernel {
     /* Fills the columns 16 × half … 16 × half + 15 of the panel with @kc elements of 16 rows of W.
-     * @kc is a whole number of blocks; for float formats a multiple of 32. Prefetches as many cache
-     * lines at *@ahead as it reads from @w, and advances *@ahead. */
+     * @kc is a whole number of blocks; for float formats a multiple of 32. Prefetches half as
+     * many bytes at *@ahead as it reads from @w (PANEL_AHEAD()), and advances *@ahead by them. */
     void (*decode)(struct matmul_panel *panel, unsigned half, const uint8_t *w, size_t row_bytes,
                    uint32_t kc, const uint8_t **ahead);
     void (*multiply)(const struct matmul_tile *tile);
@@ -226,11 +226,11 @@ struct matmul_ops {
     unsigned flags;                /* CPU flags that the kernels need */
     const struct matmul_ops *base; /* has the kernels that are missing here; or NULL */
     void (*prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *dst);
-    /* Prepares a row of x for the BF16 kernel, padded with 0 to a multiple of 32. NULL: the kernel
-     * does not need such rows. */
+    /* Prepares a row of x for the BF16 kernel, padded with 0 to a multiple of 32. NULL: the base
+     * prepares such rows, or no kernel needs them. */
     void (*prepare_bf16)(const float *x, uint32_t K, uint16_t *dst);
-    /* Prepares a row of x for the F16 kernel, padded with 0 to whole blocks. NULL: the kernel does
-     * not need such rows. */
+    /* Prepares a row of x for the F16 kernel, padded with 0 to whole blocks. NULL: as in
+     * prepare_bf16. */
     void (*prepare_f16)(const float *x, uint32_t K, struct matmul_f16 *dst);
     multiply_many_fn *multiply_many; /* NULL: not supported */
     /* Computes the columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
@@ -246,7 +246,9 @@ struct matmul_ops {
     void (*prepare_row8)(const float *x, uint32_t K, int8_t *q, struct matmul_row8 *end);
     /* Multiplies packed ternary weights. This function exists if prepare_row8() exists. */
     void (*bitnet)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
-    struct matmul_kernel kernels[INF_DTYPE_N]; /* decode is NULL: use the reference */
+    /* If decode() and fill() of a format are NULL, its kernel is that of the base. If no base has
+     * these functions, the reference computes the product. */
+    struct matmul_kernel kernels[INF_DTYPE_N];
 };
 
 extern const struct matmul_ops matmul_amx;

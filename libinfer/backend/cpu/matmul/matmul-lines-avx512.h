@@ -40,7 +40,7 @@ INLINE void transpose16(__m512i v[16])
 }
 
 /* Loads the 64 bytes at @p of each of 16 rows, so that lane i of v[j] is 4-byte unit j of row i.
- * Also does 16 prefetch steps of @n_ahead bytes each. */
+ * Also does 16 prefetch steps of PANEL_AHEAD(@n_ahead) bytes each. */
 INLINE void load_lines(const uint8_t *p, size_t row_bytes, const uint8_t **ahead,
                        const unsigned n_ahead, __m512i v[16])
 {

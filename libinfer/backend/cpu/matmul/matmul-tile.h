@@ -26,8 +26,9 @@ static const struct tile_kind kind_iq2_s = {.steps = 4, .zero = 6, .narrow = 1};
 static const struct tile_kind kind_float = {.steps = 0};
 static const struct tile_kind kind_q2_k = {.steps = 8, .offset = 4, .narrow = 2};
 
-/* Returns the initial value of the integer sums: minus 2^zero times the sum of the row's
- * numbers. */
+/* Returns the initial value of the integer sums: minus 2^zero times the sum of those numbers of the
+ * block @x that share a scale of weights. They are half @part of the block if kind.steps is 4, else
+ * the whole block. */
 INLINE v_int tile_first(const struct matmul_q8 *x, unsigned part, const struct tile_kind kind)
 {
     if (!kind.zero)
@@ -37,7 +38,8 @@ INLINE v_int tile_first(const struct matmul_q8 *x, unsigned part, const struct t
     return v_shl(v_add(v_bcast(&x->nsum[0]), v_bcast(&x->nsum[1])), kind.zero);
 }
 
-/* Adds up the integer sums of one scale for the @m_n rows at @act; @q is the panel's first unit. */
+/* Adds up the integer sums of one scale for the @m_n rows at @act; @q is the first unit of
+ * this scale in the panel. */
 INLINE void tile_dots(v_int sum[TILE_M][TILE_V], const uint8_t *act, size_t stride,
                       const unsigned m_n, const uint8_t (*q)[PANEL_N][4],
                       const struct tile_kind kind)

@@ -60,7 +60,7 @@ static inline v_int v_bcast(const void *p)
     return _mm256_set1_epi32(u);
 }
 
-/* Brings the bytes of each 16 bytes into an order. */
+/* Returns a vector: byte i of each 16 bytes is byte order[i] of the same 16 bytes of @a. */
 static inline v_int v_shuffle16(v_int a, const uint8_t order[16])
 {
     return _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(_mm_load_si128((const void *)order)));

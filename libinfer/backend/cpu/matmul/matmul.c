@@ -438,7 +438,7 @@ static bool is_direct(const struct matmul_args *a, const struct matmul_kernel *k
     return kernel->direct && a->M <= kernel->direct_m && a->K % 64 == 0;
 }
 
-/* Bytes of the rows that rows_with_planes() joins at once: 8 of the longest rows. */
+/* Bytes of the buffer in which rows_with_planes() joins rows. It holds 8 of the longest rows. */
 #define JOIN_BYTES (MATMUL_PLANES_K / 32 * sizeof(struct block_mxfp4) * 8)
 
 /* Joins codes and scales of row @n of W at @dst, and prefetches row @n + @n_ahead. */

@@ -15,8 +15,9 @@
  * n0, n1 or threads. Each format defines one order of its float sums, and kernels for one row and
  * for many rows keep it; sums of integers inside a block are exact in any order. All instruction
  * sets except the reference keep this order, and give the same bits if their prepared rows are of
- * the same kind. The kind can differ: for weights in bfloat16 or binary16, CPUs that can multiply
- * this format round x to it, and other CPUs do not.
+ * the same kind. Only AMX adds products of bfloat16 in another order (matmul-amx.c). The kind can
+ * differ: for weights in bfloat16 or binary16, CPUs that can multiply this format round x to it,
+ * and other CPUs do not.
  *
  * The functions below do not allocate and cannot fail. Any thread may call them.
  */
@@ -39,12 +40,12 @@
 
 /* Forms of prepared rows of x. */
 enum matmul_act {
-    MATMUL_ACT_F32,  /* unchanged floats: for F32, F16, BF16 */
+    MATMUL_ACT_F32,  /* unchanged floats: for F32, F16, BF16, MXFP8, FP8 and NF4 */
     MATMUL_ACT_BF16, /* rounded to bfloat16: for BF16 on CPUs that multiply it */
     MATMUL_ACT_TWO,  /* each element is a sum of two bfloat16: for F32 packed for tiles */
     MATMUL_ACT_I16,  /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
-    MATMUL_ACT_F16,  /* blocks of 32 halves with a scale: for F16 on CPUs that multiply it */
-    MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all quantized formats */
+    MATMUL_ACT_F16,  /* blocks of 32 binary16 with a scale: for F16 on CPUs that multiply it */
+    MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all other formats */
     MATMUL_ACT_ROW8, /* int8 with one scale for the row: for packed ternary weights */
     MATMUL_ACT_N,
 };
@@ -64,7 +65,8 @@ struct matmul_args {
     float *y;             /* y[m × ldy + n] */
     size_t ldy;           /* floats */
     const float *bias;    /* per row of W, or NULL */
-    bool packed; /* W is packed (matmul_packs()); n0 and n1 are multiples of MATMUL_N_STEP */
+    bool packed; /* W is packed (matmul_packs()). n0 is then a multiple of MATMUL_N_STEP, and n1 is
+                    such a multiple or the number of rows of W. */
     /* Planes of row 0 of W (quant/planes.h), and how scales are stored. Rows of W need not be
      * contiguous (struct weight.row_step). row_bytes is the distance between them. Counted in rows,
      * the distance in the planes is the same. */
@@ -100,9 +102,9 @@ size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
 /*
  * Prepares rows row0 … row1-1 of x: row m, at x + m × ldx floats, goes to dst + m ×
  * matmul_act_bytes(kind, K). @dst is aligned to MATMUL_ALIGN. K is a multiple of 32 for
- * MATMUL_ACT_Q8. A row with NaN or infinity gives NaN results. For MATMUL_ACT_F32 this function
- * only copies, so a caller whose rows of x are floats at a fixed stride may pass these rows as act
- * and act_stride instead.
+ * MATMUL_ACT_Q8. A row with NaN or infinity gives results that are not finite. For MATMUL_ACT_F32
+ * this function only copies, so a caller whose rows of x are floats at a fixed stride may pass
+ * these rows as act and act_stride instead.
  */
 void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
                     uint32_t K, uint32_t row0, uint32_t row1, void *dst);
