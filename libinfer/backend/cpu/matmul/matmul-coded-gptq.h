@@ -16,7 +16,6 @@
 
 #define GPTQ_V       4u /* vectors that are computed together */
 #define GPTQ_COLUMNS (GPTQ_V * VEC_N)
-#define GPTQ_LINES   (4 * GPTQ_COLUMNS / 64) /* cache lines of a row of words */
 #define GPTQ_M       (VEC_N == 16 ? 4u : 2u)
 #define GPTQ_AHEAD   12u /* rows of words from the row that is read to the row that is prefetched */
 
