@@ -328,6 +328,7 @@ TEST(draft_heads_are_known_by_their_vocabulary)
     assert_int_equal(c.hp.head.n_vocab, 40);
     assert_int_equal(c.hp.head.n_target, 64);
     assert_int_equal(c.hp.head.taps[0] + c.hp.head.taps[1] + c.hp.head.taps[2], 0);
+    ASSERT_STREQ(parse_ok("{" LLAMA ",\"draft_vocab_size\":null}").hp.arch, "llama");
     c = parse_ok(EAGLE3 "1,\"target_hidden_size\":80,\"norm_before_residual\":true,"
                         "\"eagle_config\":{\"eagle_aux_hidden_state_layer_ids\":[3,9,15]}}");
     assert_true(c.hp.head.norm_residual);
