@@ -126,8 +126,9 @@ static int drafter_layout(const struct inf_model *model, struct setup *setup,
     _cleanup_(graph_freep) struct graph *graph = NULL;
     int r = setup_graph(model, setup, &graph, reterr);
 
-    if (r == 0)
-        r = setup_layout_of_graph(model, graph, setup->kv_type, ret_layout, reterr);
+    if (r < 0)
+        return r;
+    r = setup_layout_of_graph(model, graph, setup->kv_type, ret_layout, reterr);
     if (r != -EOPNOTSUPP || !setup->kv_type)
         return r;
     setup->kv_type = NULL;

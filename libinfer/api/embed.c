@@ -25,9 +25,10 @@ struct inf_embedder {
     bool scores;
 };
 
+/* Returns -1 if the model has no such token, or no tokenizer. */
 static int32_t token_of(const struct inf_model *model, const char *piece)
 {
-    return inf_tokenizer_find(model->tok, piece, strlen(piece));
+    return model->tok ? inf_tokenizer_find(model->tok, piece, strlen(piece)) : -1;
 }
 
 static void choose_graph(const struct inf_embedder_params *p, struct model_embed *ret_how)

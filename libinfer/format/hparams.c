@@ -81,6 +81,15 @@ static int check_parts(const struct hparams *hp, struct inf_err *reterr)
         return err_set(reterr, EBADMSG,
                        "recurrent layers with %u key heads of %u, %u heads of %u and %u taps",
                        d->n_k_heads, d->k_dim, d->n_v_heads, d->v_dim, d->n_taps);
+    /* struct state_group has the floats of a layer's state as 32 bits. */
+    if ((uint64_t)d->n_v_heads * d->v_dim * d->k_dim > INT32_MAX ||
+        (d->n_taps - 1) *
+                (2 * (uint64_t)d->n_k_heads * d->k_dim + (uint64_t)d->n_v_heads * d->v_dim) >
+            INT32_MAX)
+        return err_set(reterr, EBADMSG,
+                       "the state of a recurrent layer with %u key heads of %u and %u heads of %u "
+                       "is too large",
+                       d->n_k_heads, d->k_dim, d->n_v_heads, d->v_dim);
     return 0;
 }
 

@@ -143,6 +143,10 @@ int model_build_embed(struct model *m, const struct model_embed *how, struct gra
     struct model view = *m;
     int r = 0;
 
+    if (m->head)
+        return err_set(reterr, EOPNOTSUPP,
+                       "the model only drafts tokens for another model and does not compute "
+                       "vectors");
     if (m->hp->embed.late && how->make != MODEL_MAKE_ROWS)
         return err_set(reterr, EOPNOTSUPP,
                        "it was trained for late interaction and gives one vector per token");

@@ -412,13 +412,15 @@ int drafter_take_hidden(struct drafter *d, struct seq *seq, uint32_t pos, uint32
     return r;
 }
 
-/* Puts the logits of a draft head into a row for all tokens. */
+/* Puts the logits of a draft head into a row for all tokens. The head may know rows of the large
+ * model's embedding for which the tokenizer has no token. */
 static float *widen(const struct drafter *d, unsigned i_thread, const float *logits)
 {
     float *row = d->wide + (size_t)i_thread * d->n_vocab;
 
     for (uint32_t i = 0; i < d->runner->n_vocab; i++)
-        row[d->token_of[i]] = logits[i];
+        if ((uint32_t)d->token_of[i] < d->n_vocab)
+            row[d->token_of[i]] = logits[i];
     return row;
 }
 

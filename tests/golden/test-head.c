@@ -80,14 +80,17 @@ TEST(heads_predict_what_the_formulas_say)
     }
 }
 
-TEST(a_head_generates_no_text)
+TEST(a_head_computes_neither_text_nor_vectors)
 {
+    const struct model_embed how = {.make = MODEL_MAKE_VECTOR, .pooling = POOLING_LAST};
     struct inf_err err = {0};
     struct subject s;
     struct graph *g;
 
     subject_open_golden(&s, "eagle3-llama");
     assert_int_equal(model_build(s.m, &g, &err), -EOPNOTSUPP);
+    assert_non_null(strstr(err.text, "only drafts tokens"));
+    assert_int_equal(model_build_embed(s.m, &how, &g, &err), -EOPNOTSUPP);
     assert_non_null(strstr(err.text, "only drafts tokens"));
     subject_close(&s);
 }
@@ -106,5 +109,5 @@ TEST(a_head_of_another_model_is_refused)
 }
 
 RUN_TESTS(cmocka_unit_test(heads_predict_what_the_formulas_say),
-          cmocka_unit_test(a_head_generates_no_text),
+          cmocka_unit_test(a_head_computes_neither_text_nor_vectors),
           cmocka_unit_test(a_head_of_another_model_is_refused))

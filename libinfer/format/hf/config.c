@@ -63,7 +63,7 @@ static bool find_class(struct reader *r, const struct arch_list *archs, bool *re
     const char *type = json_string_value(json_object_get(r->in.root, "model_type"));
 
     /* Some draft heads have the class of the model for which they draft. */
-    if (json_object_get(r->in.root, "draft_vocab_size"))
+    if (hf_value(r->in.root, "draft_vocab_size"))
         name = "LlamaForCausalLMEagle3";
     for (size_t i = 0; i < archs->n; i++)
         for (size_t j = 0; j < archs->descs[i]->n_classes; j++) {

@@ -334,5 +334,17 @@ TEST(draft_heads_change_no_text)
     }
 }
 
+TEST(draft_heads_suit_no_other_use)
+{
+    /* The directory has no tokenizer. */
+    struct inf_model *head = open_model("eagle3-llama");
+    struct inf_err err;
+
+    for (int use = INF_USE_GENERATE; use <= INF_USE_SPEECH; use++)
+        assert_int_equal(inf_model_suits(head, (enum inf_model_use)use, &err), -EOPNOTSUPP);
+    inf_model_unref(head);
+}
+
 RUN_TESTS(cmocka_unit_test(texts_do_not_depend_on_how_they_are_computed),
-          cmocka_unit_test(draft_heads_change_no_text))
+          cmocka_unit_test(draft_heads_change_no_text),
+          cmocka_unit_test(draft_heads_suit_no_other_use))

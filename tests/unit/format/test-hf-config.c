@@ -328,6 +328,7 @@ TEST(draft_heads_are_known_by_their_vocabulary)
     assert_int_equal(c.hp.head.n_vocab, 40);
     assert_int_equal(c.hp.head.n_target, 64);
     assert_int_equal(c.hp.head.taps[0] + c.hp.head.taps[1] + c.hp.head.taps[2], 0);
+    ASSERT_STREQ(parse_ok("{" LLAMA ",\"draft_vocab_size\":null}").hp.arch, "llama");
     c = parse_ok(EAGLE3 "1,\"target_hidden_size\":80,\"norm_before_residual\":true,"
                         "\"eagle_config\":{\"eagle_aux_hidden_state_layer_ids\":[3,9,15]}}");
     assert_true(c.hp.head.norm_residual);
@@ -341,6 +342,22 @@ TEST(draft_heads_are_known_by_their_vocabulary)
         assert_true(parse(text, &c, &err) < 0);
         assert_non_null(strstr(err.text, bad[i].error));
     }
+}
+
+#define QWEN3_NEXT                                                                                 \
+    "{" BASE(                                                                                      \
+        "Qwen3NextForCausalLM") ",\"linear_num_key_heads\":4,\"linear_key_head_dim\":2048,"        \
+                                "\"linear_conv_kernel_dim\":4,\"linear_value_head_dim\":1024,"     \
+                                "\"linear_num_value_heads\":"
+
+TEST(recurrent_state_has_a_size_of_32_bits)
+{
+    struct inf_err err = {0};
+    struct hf_config c = parse_ok(QWEN3_NEXT "512}");
+
+    assert_int_equal(c.hp.delta.n_v_heads, 512);
+    assert_int_equal(parse(QWEN3_NEXT "2048}", &c, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "too large"));
 }
 
 TEST(encoders_are_read_as_transformers_reads_them)
@@ -513,6 +530,7 @@ TEST(gemma3n_with_other_streams_or_bad_lists_is_refused)
 RUN_TESTS(cmocka_unit_test(gemma3n_has_cutoffs_of_gates),
           cmocka_unit_test(gemma3n_with_other_streams_or_bad_lists_is_refused),
           cmocka_unit_test(draft_heads_are_known_by_their_vocabulary),
+          cmocka_unit_test(recurrent_state_has_a_size_of_32_bits),
           cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
           cmocka_unit_test(encoders_with_windows_have_two_bases),
           cmocka_unit_test(a_base_may_be_stretched),

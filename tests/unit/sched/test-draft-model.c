@@ -409,7 +409,43 @@ TEST(a_model_that_is_always_wrong_is_hardly_used)
     rig_done(&rig);
 }
 
+/* A draft head may know tokens that the model has and the tokenizer does not. Their logits have no
+ * place in the row for all tokens. */
+TEST(a_head_may_know_tokens_without_a_text)
+{
+    static int32_t tokens[FAKE_N_VOCAB - 10];
+    const struct rig_params params = {.null = {.logits = usual_logits, .seed = 3},
+                                      .n_ctx = 256,
+                                      .n_padding = 4096,
+                                      .speculation = SPECULATION_MODEL,
+                                      .n_draft_missing = 10,
+                                      .predicts = true};
+    struct outcome o = {.n_choices = 1}, plain = {.n_choices = 1};
+    int32_t prompt[20];
+    struct inf_request q = family_prompt(prompt, 20, 5, 10, 1);
+    struct drafter *d;
+    struct rig rig;
+
+    for (int32_t i = 0; i < (int32_t)ARRAY_SIZE(tokens); i++)
+        tokens[i] = i % 4 == 3 ? FAKE_N_VOCAB + 4095 - i : i;
+    q.max_tokens = 60;
+    q.user = &o;
+    rig_init(&rig, &params);
+    d = rig.sched->speculation->drafter;
+    ASSERT_OK(drafter_use_head(d, tokens));
+    assert_int_equal(d->n_vocab, FAKE_N_VOCAB);
+    o.id = rig_submit(&rig, &q);
+    rig_finish(&rig, &o, 1);
+    assert_true(rig.sched->stats.n_drafted > 0);
+    rig_done(&rig);
+    run_plain(&params, &q, &plain);
+    outcomes_equal(&plain, &o);
+    outcome_done(&plain);
+    outcome_done(&o);
+}
+
 RUN_TESTS(cmocka_unit_test(a_model_with_the_same_logits_is_always_right),
+          cmocka_unit_test(a_head_may_know_tokens_without_a_text),
           cmocka_unit_test(the_layer_of_the_model_gets_its_hidden_states),
           cmocka_unit_test(random_requests_are_the_same_with_the_layer_of_the_model),
           cmocka_unit_test(a_model_with_other_logits_is_sometimes_right),
