@@ -221,7 +221,7 @@ void gw_ollama_version(struct gw_request *r);
 /* Lists the loaded models of all services. Starts a service only if this process has not called it
  * yet. */
 void gw_ollama_loaded(struct gw_request *r);
-/* Refuses a request that would make or publish a model. */
+/* Refuses a request that would publish a model. */
 void gw_ollama_refuse(struct gw_request *r);
 /* openapi.c */
 void gw_openapi(struct gw_request *r);
