@@ -62,7 +62,7 @@ struct gw_history {
     int status;        /* of the answer */
     struct str answer; /* its rows */
     struct str rows;   /* rows that are not sent yet */
-    uint64_t n_lost;   /* rows that were dropped */
+    uint64_t n_lost;   /* rows, and requests of this gateway, that were dropped */
 };
 
 struct gateway {
