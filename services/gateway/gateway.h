@@ -149,9 +149,9 @@ void gw_auth_init(struct gateway *gateway);
  * keys of the same length. The function also sets the tenant, which clients cannot choose. The
  * tenant of a request with a key is a digest of the key, because services do not get the key
  * itself. Without a key, each user of a unix socket is a tenant, and all TCP clients are one
- * tenant. Root and the user of the gateway have all rights on a unix socket, even if they send a
- * key that has fewer rights. *ret_access is written if the request passes; the lists of keys own
- * its key_name. */
+ * tenant. A user who cannot be identified gets the tenant TENANT_ALONE. Root and the user of the
+ * gateway have all rights on a unix socket, even if they send a key that has fewer rights.
+ * *ret_access is written if the request passes; the lists of keys own its key_name. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
 /* cors.c: returns whether the request comes from a web page that is neither the gateway's own nor
