@@ -5,7 +5,7 @@
  * Stores a transcript, and writes it as json, text, srt, vtt or verbose_json.
  *
  * Segments are stored as they arrive. Stored texts are those of the model, with leading spaces;
- * written texts are trimmed.
+ * written texts are trimmed, except those of the segments of verbose_json.
  */
 
 #include "audio/form.h"

@@ -16,8 +16,8 @@
  * had the most hits recently gives the ranks. Plain LRU is one of the rules.
  *
  * The policy does no I/O, and the same calls always give the same ranks. It takes 1 MiB of memory.
- * To recognize evicted blocks, it takes another 128 bytes per block of capacity, but at most 16
- * MiB. One thread calls all functions.
+ * To recognize evicted blocks, it takes another 128 to 256 bytes per block of capacity, but at most
+ * 16 MiB. One thread calls all functions.
  */
 
 #include <infer/types.h>

@@ -101,8 +101,8 @@ static int resident_suits(struct resident *resident, struct inf_err *reterr)
     return r;
 }
 
-/* Returns the kind of drafts: the configured one, unless it needs a draft model and there is
- * none. */
+/* Returns the kind of drafts: the configured one, or "none" if that kind needs a draft model and
+ * there is none. */
 static const char *resident_draft_kind(const struct resident *resident)
 {
     const char *kind = chat_of(resident)->host.config->speculative.kind;

@@ -348,7 +348,7 @@ static int read_modules(const struct reader *r, const json_t *config)
 
 /* --- */
 
-/* Counts the tokens that the tokenizer puts before every text. */
+/* Sets n_lead to 1 if the tokenizer puts a token before every text. */
 static int count_lead(const struct reader *r)
 {
     struct inf_encoding none = {}, some = {};

@@ -5,10 +5,11 @@
  * Encodes texts for models of late interaction, and says which of the tokens these models compare.
  *
  * In ColBERT (Khattab and Zaharia 2020) and related models, a marker token says whether a text is a
- * query or a document. The marker follows the tokens that the tokenizer puts before every text.
- * Queries are padded with further tokens, and the punctuation of documents is ignored. A model has
- * these settings in one of three file formats: "artifact.metadata" of ColBERT's own code,
- * config_sentence_transformers.json of PyLate, or the modules of sentence-transformers.
+ * query or a document. The marker follows the token that the tokenizer puts before every text, if
+ * there is one. Queries are padded with further tokens, and the punctuation of documents is
+ * ignored. A model has these settings in one of three file formats: "artifact.metadata" of
+ * ColBERT's own code, config_sentence_transformers.json of PyLate, or the modules of
+ * sentence-transformers.
  */
 
 #include <infer/embed.h>
@@ -28,7 +29,7 @@ struct interaction {
         uint32_t max;   /* maximum tokens of an encoded text; 0: the model's limit */
         bool skips;     /* the tokens of `skipped` are not compared */
     } roles[INTERACTION_N];
-    uint32_t n_lead;     /* number of tokens that the tokenizer puts before every text */
+    uint32_t n_lead;     /* 1: the tokenizer puts a token before every text; else 0 */
     uint32_t n_filled;   /* queries are padded to this many tokens; 0: not padded */
     int32_t filler;      /* the token used for padding */
     bool filler_is_seen; /* whether tokens of the query attend to the padding */

@@ -2,11 +2,12 @@
 /*
  * Forwards requests to services, and their answers to clients.
  *
- * Answers with status 200 are streamed, no faster than the client reads. Other answers are short
- * and are forwarded in one piece. The gateway knows only from the framing of HTTP (Content-Length
- * or the last chunk) whether an answer is complete. If a stream of events is incomplete because of
- * a crash or an error, the gateway breaks off the transfer to the client. Before that it sends an
- * error event in the format of the API, if the service did not send one.
+ * Answers with status 200 are streamed, no faster than the client reads, with the exceptions that
+ * forward_head() makes. Other answers are short and are forwarded in one piece. The gateway knows
+ * only from the framing of HTTP (Content-Length or the last chunk) whether an answer is complete.
+ * If a stream of events is incomplete because of a crash or an error, the gateway breaks off the
+ * transfer to the client. Before that it sends an error event in the format of the API, if the
+ * service did not send one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -92,7 +93,8 @@ static void forward_head(void *user, int status, const struct http_header *heade
             if (!r->answered && http_text_is_nocase(h->name, passed[k]))
                 http_response_header(r->http, passed[k], h->value.data, h->value.len);
     }
-    /* The answer to HEAD has a length and no content, so it is also forwarded in one piece. */
+    /* The answer to HEAD has a length and no content, so it is also forwarded in one piece. So are
+     * answers to requests whose bodies are forwarded while they arrive. */
     if (r->answered || status != 200 || http_text_is(http_request_method(r->http), "HEAD") ||
         gw_streams_body(r))
         return;

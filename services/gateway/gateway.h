@@ -62,7 +62,7 @@ struct gw_history {
     int status;        /* of the answer */
     struct str answer; /* its rows */
     struct str rows;   /* rows that are not sent yet */
-    uint64_t n_lost;   /* rows that were dropped */
+    uint64_t n_lost;   /* rows, and requests of this gateway, that were dropped */
 };
 
 struct gateway {
@@ -149,9 +149,9 @@ void gw_auth_init(struct gateway *gateway);
  * keys of the same length. The function also sets the tenant, which clients cannot choose. The
  * tenant of a request with a key is a digest of the key, because services do not get the key
  * itself. Without a key, each user of a unix socket is a tenant, and all TCP clients are one
- * tenant. Root and the user of the gateway have all rights on a unix socket, even if they send a
- * key that has fewer rights. *ret_access is written if the request passes; the lists of keys own
- * its key_name. */
+ * tenant. A user who cannot be identified gets the tenant TENANT_ALONE. Root and the user of the
+ * gateway have all rights on a unix socket, even if they send a key that has fewer rights.
+ * *ret_access is written if the request passes; the lists of keys own its key_name. */
 enum gw_auth gw_auth_check(const struct gateway *gateway, const struct http_request *request,
                            struct gw_access *ret_access);
 /* cors.c: returns whether the request comes from a web page that is neither the gateway's own nor
@@ -221,7 +221,7 @@ void gw_ollama_version(struct gw_request *r);
 /* Lists the loaded models of all services. Starts a service only if this process has not called it
  * yet. */
 void gw_ollama_loaded(struct gw_request *r);
-/* Refuses a request that would make or publish a model. */
+/* Refuses a request that would publish a model. */
 void gw_ollama_refuse(struct gw_request *r);
 /* openapi.c */
 void gw_openapi(struct gw_request *r);

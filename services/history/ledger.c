@@ -247,9 +247,9 @@ static int ledger_upkeep(struct ledger *l, int64_t now)
     return sql_commit(l->db);
 }
 
-/* Deletes the oldest day if the file has not enough room for @n rows below its limit. Returns 1, or
- * 0 if the file is smaller: then the disk is full, and deleting rows would only make room for other
- * programs. */
+/* Deletes the oldest day if the file has not enough room for @n rows below its limit. Returns 1,
+ * or 0 if no row is left or the file is smaller. If it is smaller, the disk is full, and deleting
+ * rows would only make room for other programs. */
 static int ledger_make_room(struct ledger *l, size_t n)
 {
     /* A new row may split a page, and some pages are not leaves of the tree. */

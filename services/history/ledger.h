@@ -29,8 +29,9 @@ struct ledger *ledger_free(struct ledger *ledger);
 DEFINE_CLEANUP(struct ledger *, ledger_free);
 
 /* Adds the numbers of @n rows in one transaction. Rows from more than a day before or after @now
- * (Unix seconds) are left out, because no clock is that wrong. Then deletes what the limits do not
- * permit. -ENOSPC: the disk is full, or the limits leave no room at all. */
+ * (Unix seconds) are left out, because no clock is that wrong. Before that, once an hour, deletes
+ * rows that are older than the retention. If the file has no room, deletes its oldest days.
+ * -ENOSPC: the disk is full, or the limits leave no room at all. */
 int ledger_add(struct ledger *ledger, const struct history_row *rows, size_t n, int64_t now);
 
 /* The names by which rows are distinguished. */

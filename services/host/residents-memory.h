@@ -19,8 +19,8 @@
 /* residents.c: takes the resident out of the list pool->first, if it is there. */
 void resident_unlink(struct resident *resident);
 /* Sets the memory that the resident will get: as much as it wants, or less if the budget and the
- * pinned models leave less, but at least what it needs. -EINVAL: they leave too little; @problem
- * says how much is missing. */
+ * pinned models leave less, but at least what it needs. -EINVAL: they leave too little memory, or
+ * no place; @problem says what is missing. */
 int resident_settle(struct resident *resident, struct problem *problem);
 /* Removes residents until @heir has room; they are freed when it is loaded. False: there is no room
  * now, and none was removed. */

@@ -33,8 +33,9 @@ void resident_spare_keep(const struct resident *resident);
 /* Takes the spare that was opened from the files of the resident, if they have not changed since.
  * The caller owns the reference that is returned. NULL: there is no such spare. */
 struct inf_model *resident_spare_take(const struct resident *resident);
-/* Removes the oldest spares until the rest fits into the budget beside the @host_bytes of the
- * residents. @heir gets the removed spares, and frees them when it is loaded. */
+/* Removes the oldest spares until at most RESIDENT_SPARES are left, which fit into the budget
+ * beside the @host_bytes of the residents. @heir gets the removed spares, and frees them when it is
+ * loaded. */
 void residents_spare_trim(struct residents *pool, struct resident *heir, uint64_t host_bytes);
 /* Frees the spares that have stayed for RESIDENT_SPARE_USEC. Returns the time until the next one is
  * freed; UINT64_MAX: there is none. */

@@ -230,8 +230,8 @@ static int add_model(struct making *m, const struct models_entry *e, struct inf_
     return r < 0 ? r : add_model_files(m, e, &files, reterr);
 }
 
-/* Adds the template of the model @e, if it is a file, with a copy of it. *ret_template gets the
- * template as the new manifest names it; NULL: there is none. */
+/* If the template of the model @e is a file, adds a copy of this file to the plan. *ret_template
+ * gets the template as the new manifest names it; NULL: there is none. */
 static int add_template(struct making *m, const struct models_entry *e, const char **ret_template,
                         struct inf_err *reterr)
 {

@@ -43,7 +43,7 @@ struct uploads_tidying {
     struct job job; /* the first member */
     struct store_service *service;
     struct loop_timer timer; /* set while there are files */
-    bool again;              /* files were removed since it was queued */
+    bool again;              /* uploads_tidy() was called since it was queued */
     bool runs;               /* the thread has the members below */
     uint64_t next_sec;       /* the time until the next file is old; UINT64_MAX: there is none */
     struct uploads_sum sum;

@@ -26,11 +26,11 @@
 #include "weights.h"
 
 #define CACHE_K            2048u
-#define CACHE_GROUP        128u  /* columns that share a scale in affine formats */
-#define CACHE_RUNS         400u  /* the result is that of the fastest run */
-#define CACHE_TRACED       32u   /* rows of W in a trace */
-#define CACHE_TRACED_CODED 512u  /* the same for coded matrices, as many as a kernel multiplies */
-#define CACHE_CHAIN        4096u /* dependent additions that measure the clock */
+#define CACHE_GROUP        128u         /* columns that share a scale in affine formats */
+#define CACHE_RUNS         400u         /* the result is that of the fastest run */
+#define CACHE_TRACED       32u          /* rows of W in a trace */
+#define CACHE_TRACED_CODED 512u         /* the same for coded matrices: those of the largest task */
+#define CACHE_CHAIN        4096u        /* dependent additions that measure the clock */
 #define CACHE_UNKNOWN      (512u << 10) /* bytes of a cache whose size is not known */
 
 /* The size of the second-level cache; 0 or negative: the C library does not know it. */

@@ -40,7 +40,7 @@ static void put(enum codec format, void *to, size_t i, float x)
         elem_ref.bf16_store((uint16_t *)to + i, &x, 1);
 }
 
-/* Fills a block of rows with encoded heads. */
+/* Fills a block, whose format is of the kind CODEC_ROWS, with encoded heads. */
 static void fill_rows(struct check *ck, const struct block_case *c, uint8_t *to)
 {
     float x[ATTN_HEAD_MAX];
@@ -51,8 +51,9 @@ static void fill_rows(struct check *ck, const struct block_case *c, uint8_t *to)
     }
 }
 
-/* Fills a head with noise. Formats with scales get random bytes. All bytes are valid in a block
- * except the NaN of FP8, which is never stored. Numbers are at most about 3. */
+/* Fills the block of a head with noise. Formats with scales get random bytes, except those of the
+ * kind CODEC_ROWS. All bytes are valid in a block except the NaN of FP8, which is never stored.
+ * Numbers are at most about 4. */
 static void fill_head(struct check *ck, const struct block_case *c, void *head)
 {
     const struct codec_info *info = codec_info(c->format);
@@ -374,7 +375,7 @@ void bench_attention(struct check *ck)
                                .M = Ms[i % ARRAY_SIZE(Ms)],
                                .hd = BENCH_HD,
                                .bt = BENCH_TOKENS};
-        /* Rows are decoded in plain C, which is slow. */
+        /* Heads in formats of this kind are decoded in plain C, which is slow. */
         const bool rows = codec_info(c.format)->kind == CODEC_ROWS;
         const int n_rounds = rows ? BENCH_ROUNDS / 100 : BENCH_ROUNDS;
         const double n_ops = 2.0 * c.M * BENCH_HD * BENCH_TOKENS * n_rounds;

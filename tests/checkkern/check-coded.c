@@ -135,7 +135,7 @@ static struct coding_shape shape_draw(struct check *c, enum inf_dtype dtype, uin
 
 void check_coded(struct check *c)
 {
-    /* Without a panel, K is a multiple of 64. */
+    /* Products without a panel need a K that is a multiple of 64. */
     static const uint32_t Ks[] = {32, 160, 512, 1312, 1344};
     static const uint32_t Ms[] = {1, 2, 4, 5, 19};
 
@@ -153,7 +153,7 @@ void check_coded(struct check *c)
                                                : i % 2   ? 1312
                                                          : 1344);
 
-            /* As many columns as a kernel of AWQ multiplies at once, and more. */
+            /* The executor gives kernels of AWQ up to 512 columns at once. */
             if (i < 2 && c->flags)
                 s.N += 512;
             check_batches(c, &s);

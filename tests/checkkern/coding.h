@@ -12,7 +12,7 @@ struct coding_shape {
     uint32_t M, N, K, group;
     enum inf_dtype dtype, scale_type;
     bool ordered, zeros, bias;
-    uint32_t group_rows; /* of FP8 */
+    uint32_t group_rows; /* rows that share a scale; only FP8 has more than 1 */
 };
 
 /* A product with a matrix of random codes. */
@@ -23,7 +23,7 @@ struct coding {
     struct matmul_args args;
 };
 
-/* Makes a product for the rung of @c. @t->coded refers to its buffers. */
+/* Makes a product for the rung of @c (harness.h). t->coded points into the buffers of @t. */
 void coding_init(struct check *c, struct coding *t, const struct coding_shape *s);
 /* Computes all columns of y. */
 void coding_run(struct check *c, struct coding *t);

@@ -11,7 +11,7 @@ the papers (Max 1960; Zandieh et al. 2025, TurboQuant) and of rMLX, and share no
 - heads of 96, 128 and 256 elements (normal, with outliers, zeros, and heads with NaN or infinity) are turned to the
   same numbers, except for rounding, and encoded to the same scales and codes, except where a number lies half way
   between two codes or two F16;
-- for formats with a residual, the mean of the estimated products over many heads is the exact product.
+- for formats with a residual, the sum of estimated products over many heads is the sum of the exact products.
 
 Exit status: 0 when all is equal, 1 when something differs, 77 (skipped) without numpy.
 """
@@ -301,7 +301,7 @@ def check_encoding(check, f, n):
 def check_codes(check, f, n, turned, raw, scalars):
     group, groups = f.group or n, n // (f.group or n)
     scale, offset = scales_of(f, turned, n)
-    # q3_0 and q2_0 fit the scale to codes, of which some may be the other of two neighbors.
+    # The scale of q3_0 and q2_0 is computed from the codes. A number half way between two levels may have either code.
     limit = 2e-3 if f.name in ("q3_0", "q2_0") else 1.1e-3
     if (np.abs(scalars[:, :groups] - half(scale)) > limit * scale + 6e-8).any():
         check.fail(f"{f.name} of {n}: scales differ")
@@ -328,7 +328,7 @@ def check_residual(check, f, n, turned, decoded, raw, scalars):
     want = np.sqrt((rest * rest).sum(axis=1)) * np.sqrt(np.pi / (2 * n))
     if (np.abs(scalars[:, 1] - want) > 1e-3 * want + 6e-8).any():
         check.fail(f"{f.name} of {n}: factors of the residual differ")
-    # The estimate of a product has no error on average over random queries along the residual.
+    # The products of residuals with themselves are estimated. Over many heads, the mean of the errors is nearly 0.
     estimate = scalars[:, 1:] * (bits * 2.0 - 1)
     ratio = (estimate * turned_rest).sum() / (turned_rest * turned_rest).sum()
     if not 0.97 < ratio < 1.03:

@@ -6,7 +6,7 @@
  *     kv-codes                   prints "name kind bytes scalars" of each format for heads of 256
  *     kv-codes encode NAME N     reads heads of N floats; writes bytes and scalars of each
  *     kv-codes decode NAME N     reads bytes and scalars of heads; writes N floats of each
- *     kv-codes turn NAME N       reads heads of N floats; writes them as they are before encoding
+ *     kv-codes turn NAME N       reads heads of N floats; writes them as encoding turns them
  *
  * Scalars are floats. Decoded codes are not turned back, and have no residual.
  */

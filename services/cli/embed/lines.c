@@ -37,7 +37,8 @@ void embed_lines_done(struct embed_lines *lines)
     *lines = (struct embed_lines){0};
 }
 
-/* Reads a line; returns its length without the line end; negative: end of input. */
+/* Reads a line; returns its length without the line end. -ENODATA: the input has ended; -EIO;
+ * -ENOMEM. */
 static ssize_t read_line(struct embed_lines *lines)
 {
     ssize_t n;

@@ -45,7 +45,7 @@ static int write_head(struct embed_store *store)
 }
 
 /* Computes the number of rows of an incomplete array from the size of its file, since the header
- * was written before the rows. */
+ * was written before the rows. Removes an incomplete last row. */
 static int continue_npy(struct embed_store *store, uint64_t size)
 {
     char head[NPY_HEAD + 1] = {0};

@@ -3,9 +3,10 @@
  * Runs the supervisor's loop (see supervisor.h).
  *
  * The loop polls a signalfd, the notify socket, and the listening sockets of the services that do
- * not run. A service sends the message READY=1 when it can serve. If it dies before that, the
- * supervisor waits before each new start (0.1 s, doubled up to 10 s), so that a broken service uses
- * no CPU. Clients that wait meanwhile get an error from the gateway when its timeouts expire.
+ * not run. A service sends the message READY=1 when it can serve. If a service fails, the
+ * supervisor waits for 0.1 s before the next start. If it fails before READY=1 again, this time is
+ * doubled, up to 10 s, so that a broken service uses no CPU. Clients that wait meanwhile get an
+ * error from the gateway when its timeouts expire.
  *
  * A program that accepts no connections itself is started once for each connection. Only one
  * process of such a program runs at a time, and further connections wait until it ends.

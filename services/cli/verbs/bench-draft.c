@@ -34,7 +34,7 @@ struct draft_bench {
     size_t n_text;
     struct stream streams[2][MAX_STREAMS];
     double *speeds[2], *ratios; /* [n_repeat] */
-    double *cpu_ratios;         /* [n_repeat]: of the processor time of the texts */
+    double *cpu_ratios;         /* [n_repeat]: the same by processor time */
 };
 
 static void draft_bench_done(struct draft_bench *b)

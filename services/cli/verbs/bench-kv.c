@@ -226,7 +226,7 @@ static uint64_t size_of_text(const struct inf_kv_size *size, uint32_t n)
     return size->per_token * n + size->windows;
 }
 
-/* Computes the bits of a number. A format that the model cannot have is refused. */
+/* Computes the bits of a number, or sets row->refusal if the model cannot have the format. */
 static int measure_bits(struct table *t, struct row *row)
 {
     struct inf_kv_size size, f16;
@@ -245,8 +245,8 @@ static int measure_bits(struct table *t, struct row *row)
     return CLI_OK;
 }
 
-/* Predicts tokens of the text, and the digits of the needles. A format that the device does not
- * support is refused. */
+/* Predicts tokens of the text, and the digits of the needles. Sets row->refusal if the device does
+ * not support the format. */
 static int measure_loss(struct table *t, struct row *row)
 {
     const struct kv_bench_params *p = t->params;

@@ -8,5 +8,5 @@
 #define DRAFT_KIND_RULE "none, auto, ngram, suffix, model, mtp or eagle3"
 
 bool draft_kind_valid(const char *text);
-/* Returns whether another model drafts: always, or for "auto", if there is one. */
+/* Returns whether drafts of this kind come from a draft model. "auto" uses one if there is one. */
 bool draft_kind_uses_model(const char *kind);

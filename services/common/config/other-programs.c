@@ -13,8 +13,8 @@
 #include "core/file.h"
 
 /* A directory with models of a program. The environment variable @variable names a directory, and
- * the models are in @below ("": in the directory itself). If the variable is not set, the models
- * are in @usual, relative to the home directory unless it is absolute. */
+ * the models are in @below ("": in the directory itself). If the variable has no absolute path,
+ * the models are in @usual, relative to the home directory unless it is absolute. */
 static const struct program_place {
     const char *program;
     enum models_layout layout;

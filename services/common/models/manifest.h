@@ -21,7 +21,7 @@
  *     keep_alive: 30min             # how long it stays in memory after its last use
  *     pinned: true                  # it stays until it is unloaded by command
  *     drafter: tiny                 # the name of its draft model
- *     adapters: [legal]             # names, which this version does not use
+ *     adapters: [legal]             # names of adapters; this version applies none
  *     source: hf:org/repo           # where the model came from
  *     revision: 1f0c…               # the revision of the source
  *     licence: apache-2.0

@@ -108,7 +108,7 @@ TEST(a_model_has_only_the_formats_of_its_heads)
     model = open_model(path);
     n = types_of(model, N_CTX, types);
     for (size_t i = 0; i < n; i++)
-        /* Codes of whole heads (q…, affine…, turbo…) need larger heads. */
+        /* Formats with the names q…, affine… and turbo… need heads of at least 32 elements. */
         assert_int_equal(types[i].bytes > 0, !strchr("qat", types[i].name[0]));
     /* Weights in F32 have keys and values in F32. */
     ASSERT_STREQ(auto_of(model, 0), "f32");
