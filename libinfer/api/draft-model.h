@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Opens what drafts tokens for an engine (sched/drafter.h): a draft model, or the layer of the
- * engine's model that predicts a further token. */
+/* Opens what drafts tokens for an engine (sched/drafter.h): a draft model, a draft head, or the
+ * layer of the engine's model that predicts a further token. */
 
 #include "api/handle.h"
 
 /* Returns whether the kind of drafts that @p names uses a draft model. */
 bool draft_model_is_used(const struct inf_engine_params *p);
-/* Decides whether the layer of the model that predicts a further token drafts, and sets
- * setup->graph. -EINVAL: @p names this kind of drafts, but the model has no such layer;
- * -EOPNOTSUPP: the device @b cannot compute it. */
+/* Chooses the graph of the engine's model: one that exports hidden states if a draft head or the
+ * model's own predicting layer drafts. Sets setup->graph, and with a head setup->pair. -EINVAL: @p
+ * requires the predicting layer, but the model has none; -EOPNOTSUPP: the device @b cannot compute
+ * a graph that @p requires. */
 int draft_choose_graph(const struct inf_engine_params *p, struct backend *b, struct setup *setup,
                        struct inf_err *reterr);
 /* Returns the part of the bytes of keys and values that the drafter gets, so that the model and the

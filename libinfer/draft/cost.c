@@ -15,8 +15,8 @@
  * model. */
 #define FIRST_MODEL 0.1
 /* The time of steps without drafts is measured again after at most REFRESH steps, and at first
- * sooner, because a step may have been disturbed. One of the first FIRST_ONES measurements replaces
- * the recorded time if it is shorter. Measurements are forgotten after FORGET steps. */
+ * sooner, because a step may have been disturbed. Each of the first FIRST_ONES measurements
+ * replaces the recorded time if it is shorter. Measurements are forgotten after FORGET steps. */
 #define REFRESH    256u
 #define FIRST_ONES 8u
 #define FORGET     2048u

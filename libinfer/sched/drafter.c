@@ -140,8 +140,9 @@ void drafter_drop(struct seq *seq)
     m->is_followed = false;
 }
 
-/* Returns the names of the blocks of a sequence. Row i of a draft head has token i + shift, so its
- * blocks need the tokens of a block more, and have the names of the blocks after them. */
+/* Returns the names of the blocks of a sequence. Row i of a draft head has token i + shift, so
+ * the last row of a block has the first token of the next block, and the block has the name of that
+ * next block. */
 static const struct kv_name *block_names(const struct drafter *d, const struct seq *seq,
                                          uint32_t *ret_n)
 {

@@ -25,11 +25,12 @@
  * another text, it shares them. Where hidden states are missing, rows are left out: the state then
  * stands for a shorter text. This changes only how often drafts are right.
  *
- * A draft head of another file (model_build_head()) is run in the same way. Its first row has the
- * second token of a text and the hidden state of the first, so its state is one row shorter:
- * `shift` tokens at the beginning of a text have no row. Its logits are those of the few tokens
- * that the head knows. They are put into a row of the logits of all tokens, in which the others
- * have no chance.
+ * A draft head, which has a file of its own (model_build_head()), is run in the same way. Its first
+ * row has the second token of a text and the hidden state of the first token, so its state is one
+ * row shorter: `shift` tokens at the beginning of a text have no row. Its logits are those of the
+ * few tokens that the head knows. They are put into a row of the logits of all tokens, in which the
+ * logits of all other tokens are -infinity. Block i of a head has the name of block i + 1 of the
+ * large model, because its last row needs the first token of that block.
  *
  * A draft needs free blocks. If there are none, nothing is drafted for the sequence in this step.
  */
@@ -48,9 +49,11 @@ struct seq;
 struct seq_model {
     struct kv_table table;
     uint32_t n_kv;      /* tokens of the text that are computed */
-    uint32_t n_skipped; /* the number of these tokens that are not in the table; at least `shift` */
-    /* Only for the layer that predicts a further token: the hidden states of the n_held tokens from
-     * n_kv - 1 on, [HIDDEN_ROWS, n_hidden]. is_followed: the state has a beginning. */
+    uint32_t n_skipped; /* the number of these tokens that are not in the table; at least `shift`
+                           once is_followed is true */
+    /* Only for the layer that predicts a further token and for draft heads: the hidden states of
+     * the n_held tokens from n_kv - 1 on, [HIDDEN_ROWS, n_hidden]. is_followed: the state has a
+     * beginning. */
     float *hidden;
     uint32_t n_held;
     bool is_followed;
@@ -96,7 +99,7 @@ struct drafter {
  * model. -ENOMEM; then the caller keeps *@runner. */
 int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_drafter);
 /* Makes @d the drafter of a draft head. @tokens [the width of the logits]: the token of each logit,
- * borrowed; NULL: that of its number. -ENOMEM. */
+ * borrowed; NULL: logit i is that of token i. -ENOMEM. */
 int drafter_use_head(struct drafter *d, const int32_t *tokens);
 struct drafter *drafter_free(struct drafter *d);
 DEFINE_CLEANUP(struct drafter *, drafter_free);

@@ -61,9 +61,9 @@ struct seq_draft {
     struct draft pending;
     uint32_t n_compared;
     struct draft verified; /* the draft of the current step; n 0: none */
-    /* On devices without accept() (backend/backend.h), after a rejected draft, the state of
-     * RECURRENT groups is that before the draft. The next step computes the n_replay tokens in the
-     * text after this state again, and verifies no draft. */
+    /* If the device does not accept drafted rows (`accepts` in speculate.h): after a rejected
+     * draft, the state of RECURRENT groups is that before the draft. The next step computes the
+     * n_replay tokens in the text after this state again, and verifies no draft. */
     uint32_t n_replay;
     struct mask *masks; /* [DRAFT_MAX]: masks of the rows after drafted tokens; NULL: no
                            grammar */

@@ -368,8 +368,8 @@ static uint32_t open_rows(struct seq *seq, uint32_t n)
     return n_open;
 }
 
-/* Makes sure that the state of RECURRENT groups can be that after any of the drafted tokens.
- * Returns 0, or KV_FULL if there is no free block. */
+/* Takes the blocks that a step with drafted tokens needs, so that the state of RECURRENT groups
+ * never has to keep rejected tokens. Returns 0, or KV_FULL if there is no free block. */
 static int spare_state(const struct sched *s, struct seq *seq)
 {
     return s->speculation->accepts ? kv_table_spare(&seq->table) : kv_table_save(&seq->table);

@@ -59,7 +59,7 @@ struct speculation {
     struct draft_offer *mixed; /* for each sequence the offer of the draft model, if it is better */
     uint32_t *n_mixed;
     struct seq **behind;
-    uint32_t *n_accepted; /* [max_seqs]: drafted tokens of each part of the step */
+    uint32_t *n_accepted; /* [max_seqs]: accepted drafted tokens of each part of the step */
 };
 
 /* Creates the state of speculation for @max_seqs sequences. -ENOMEM. */
