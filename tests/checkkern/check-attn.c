@@ -143,7 +143,7 @@ static void fill_ranges(struct check *ck, struct block_case *c)
 static struct attn_args args_of(const struct block_case *c, const void *kv, void *q, float *s,
                                 float *o)
 {
-    return (struct attn_args){c->format, c->M, c->hd, c->bt, c->range, q, kv, NULL, s, o};
+    return (struct attn_args){c->format, c->M, c->hd, c->bt, c->range, q, kv, NULL, 0, s, o};
 }
 
 /* Computes each row of one call alone, with noise in the tokens that the row must not read. */

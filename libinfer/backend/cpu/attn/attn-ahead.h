@@ -62,3 +62,25 @@ ALWAYS_INLINE void ahead_read(struct attn_ahead *a, const size_t n)
         ahead_line(a);
     }
 }
+
+/* Distributes the prefetches of some memory evenly over the steps of a call. */
+struct attn_spread {
+    struct attn_ahead ahead;
+    uint32_t n_lines, n_steps, due;
+};
+
+/* Returns the prefetches of @n_bytes bytes at @p, a multiple of 64 × ATTN_RANGES, for a call of
+ * @n_steps steps. If @p is NULL, nothing is prefetched. */
+static inline struct attn_spread spread_of(const void *p, size_t n_bytes, uint32_t n_steps)
+{
+    return (struct attn_spread){.ahead = ahead_of(p, n_bytes),
+                                .n_lines = p && n_steps > 0 ? (uint32_t)(n_bytes / 64) : 0,
+                                .n_steps = n_steps > 0 ? n_steps : 1};
+}
+
+/* Does the prefetches that belong to the next @n steps. */
+ALWAYS_INLINE void spread_step(struct attn_spread *s, const uint32_t n)
+{
+    for (s->due += n * s->n_lines; s->due >= s->n_steps; s->due -= s->n_steps)
+        ahead_line(&s->ahead);
+}

@@ -15,10 +15,6 @@ static void fp8_scale(const struct attn_args *args)
     const uint16_t *scales =
         (const uint16_t *)((const uint8_t *)args->kv + (size_t)args->head_dim * args->block_tokens);
 
-    if (args->ahead)
-        for (uint32_t i = 0; i < args->block_tokens * 2; i += 64)
-            __builtin_prefetch(
-                (const char *)args->ahead + (size_t)args->head_dim * args->block_tokens + i, 0, 2);
     for (uint32_t m = 0; m < args->n_rows; m++) {
         float *s = args->s + (size_t)m * args->block_tokens;
 

@@ -27,9 +27,8 @@ struct tile_args {
     const uint32_t *a; /* each element has the bits of a float, or of two BF16 */
     size_t lda;
     const void *b;
-    const void *ahead;              /* see struct attn_args */
-    size_t ldb, size;               /* size: the number of bytes at `ahead` */
-    uint32_t n_units;               /* units of the block, of which K are computed */
+    size_t ldb;
+    struct attn_spread *ahead;
     const struct attn_range *range; /* for values, whose units are tokens: the tokens that each row
                                        sees; for scores: NULL */
     uint32_t N;
@@ -111,6 +110,7 @@ ALWAYS_INLINE void partial_units(const struct tile_args *t, uint32_t n, uint32_t
 ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr, const uint32_t nr,
                         enum codec format)
 {
+    struct attn_spread ahead = *t->ahead;
     vf acc[8][8];
 
 #pragma GCC unroll 8
@@ -127,9 +127,7 @@ ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr
 #pragma GCC unroll 8
         for (uint32_t j = 0; j < nr; j++)
             b[j] = b_load(t->b, k * t->ldb + n + j * VF_N, format);
-        if (t->ahead)
-            turn_prefetch(t->ahead, t->size, (size_t)n / (nr * VF_N) * t->n_units + k,
-                          nr * VF_N * unit_bytes(format));
+        spread_step(&ahead, nr);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
             const uint32_t a = t->a[i * t->lda + k];
@@ -147,6 +145,7 @@ ALWAYS_INLINE void tile(const struct tile_args *t, uint32_t n, const uint32_t mr
 #pragma GCC unroll 8
         for (uint32_t j = 0; j < nr; j++)
             vf_store(t->c + i * t->ldc + n + j * VF_N, acc[i][j]);
+    *t->ahead = ahead;
 }
 
 /* Computes the last @rest < VF_N columns of values for one row. */
@@ -194,19 +193,19 @@ ALWAYS_INLINE void score_rows(const struct attn_args *args, uint32_t m, const ui
                               const uint32_t nr, enum codec format)
 {
     const uint32_t lo = args->range[m].lo & ~15u, hi = (args->range[m + mr - 1].hi + 15) & ~15u;
-    const size_t unit = unit_bytes(format);
+    const uint32_t n_units = format == CODEC_BF16 ? args->head_dim / 2 : args->head_dim;
+    struct attn_spread ahead =
+        spread_of(m == 0 ? args->ahead : NULL, args->ahead_bytes, (hi - lo) / VF_N * n_units);
     const struct tile_args t = {
         .c = args->s + (size_t)m * args->block_tokens + lo,
         .ldc = args->block_tokens,
         .a = (const uint32_t *)args->q + (size_t)m * args->head_dim,
         .lda = args->head_dim,
-        .b = (const unsigned char *)args->kv + lo * unit,
-        .ahead = m == 0 ? args->ahead : NULL,
+        .b = (const unsigned char *)args->kv + lo * unit_bytes(format),
+        .ahead = &ahead,
         .ldb = args->block_tokens,
-        .size = args->head_dim * args->block_tokens * unit / (format == CODEC_BF16 ? 2 : 1),
-        .n_units = format == CODEC_BF16 ? args->head_dim / 2 : args->head_dim,
         .N = hi > lo ? hi - lo : 0,
-        .k2 = format == CODEC_BF16 ? args->head_dim / 2 : args->head_dim,
+        .k2 = n_units,
     };
 
     columns(&t, mr, nr, format);
@@ -229,16 +228,15 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
     const struct attn_range *r = args->range + m;
     const bool bf16 = format == CODEC_BF16;
     uint32_t pairs[ATTN_MR * ATTN_TOKENS_MAX / 2];
+    struct attn_spread ahead;
     struct tile_args t = {
         .c = args->o + (size_t)m * args->head_dim,
         .ldc = args->head_dim,
         .a = bf16 ? pairs : (const uint32_t *)args->s + (size_t)m * args->block_tokens,
         .lda = bf16 ? ATTN_TOKENS_MAX / 2 : args->block_tokens,
         .b = args->kv,
-        .ahead = m == 0 ? args->ahead : NULL,
+        .ahead = &ahead,
         .ldb = args->head_dim,
-        .size = args->head_dim * args->block_tokens * unit_bytes(format) / (bf16 ? 2 : 1),
-        .n_units = bf16 ? args->block_tokens / 2 : args->block_tokens,
         .range = r,
         .N = args->head_dim,
         .k0 = r[0].lo,
@@ -257,6 +255,8 @@ ALWAYS_INLINE void value_rows(const struct attn_args *args, uint32_t m, const ui
     }
     if (t.k1 > t.k2) /* no unit is seen by all rows */
         t.k1 = t.k2 = t.k3;
+    ahead = spread_of(m == 0 ? args->ahead : NULL, args->ahead_bytes,
+                      DIV_UP(args->head_dim, VF_N) * (t.k2 - t.k1));
     if (t.k0 < t.k3)
         columns(&t, mr, nr, format);
 }

@@ -65,8 +65,8 @@ struct attn_args {
     const struct attn_range *range; /* [n_rows]; lo and hi never decrease from row to row */
     const float *q;                 /* [n_rows, head_dim] floats of memory, written by query() */
     const void *kv;                 /* keys of one head for scores(), or its values for values() */
-    const void *ahead;              /* equally large memory that is read next and is prefetched;
-                                       or NULL */
+    const void *ahead;              /* memory that is read next and is prefetched; or NULL */
+    size_t ahead_bytes;             /* at most as many as `kv` has; a multiple of 256 */
     float *s;                       /* [n_rows, block_tokens]: scores, then weights */
     float *o;                       /* [n_rows, head_dim] */
 };

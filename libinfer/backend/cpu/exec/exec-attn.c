@@ -31,7 +31,8 @@ struct task {
     const struct attn_params *p;
     const float *sinks; /* see struct stage */
     const struct attn_tile *tile;
-    uint32_t i_head, n_heads; /* KV heads */
+    uint32_t i_head, n_heads;              /* KV heads */
+    const unsigned char *after[KV_PART_N]; /* what the thread reads after the task; or NULL */
     uint32_t group, n_q, n_all, hd, bt;
     float *q, *s; /* memory of the thread that runs the task */
     struct attn_range *range;
@@ -200,20 +201,30 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
                          (t->p->memory ? seq->memory : seq->blocks[i_group])[i_block]);
 }
 
-/* Returns the memory to prefetch while the values of head @i are read. While the keys of the head
- * were read, an equal number of bytes was prefetched, beginning with the first byte of its values.
- * So prefetching continues that many bytes after the beginning of the values, and leaves out no
- * byte, even if keys and values have different sizes. After the last head the keys of the next
- * block follow. Returns NULL after the last of @n_blocks blocks. */
-static const unsigned char *after_values(const struct task *t, uint32_t i, uint32_t i_block,
-                                         uint32_t n_blocks, uint32_t i_group)
+/* Returns the keys or values that the task reads after those of head @i in block @i_block: those of
+ * the next head, after the last head those of the next block, and after the last of @n_blocks
+ * blocks those of the next task. They are prefetched while head @i is read. Half of this distance
+ * would be too short: memory takes as long for a line as a core takes for a quarter of a head's
+ * keys. Sets *ret_bytes to the bytes at the beginning that will be read. */
+static const unsigned char *next_head(const struct task *t, enum kv_part part, uint32_t i,
+                                      uint32_t i_block, uint32_t n_blocks, uint32_t i_group,
+                                      size_t *ret_bytes)
 {
-    if (i + 1 < t->n_heads)
-        return head_of(t, KV_VALUES, i, i_block, i_group) +
-               t->x->store->groups[i_group].head_bytes[KV_KEYS];
-    return i_group == t->p->i_group && i_block + 1 < n_blocks
-               ? head_of(t, KV_KEYS, 0, i_block + 1, i_group)
-               : NULL;
+    const struct store_group *g = &t->x->store->groups[i_group];
+    const bool last = i + 1 == t->n_heads;
+
+    *ret_bytes = g->head_bytes[part];
+    if (last && i_block + 1 == n_blocks)
+        return t->after[part];
+    if (last && i_group != t->p->i_group)
+        return NULL;
+    /* Values in floats are stored token by token; BF16 in pairs. */
+    if (part == KV_VALUES && codec_info(g->codec[part])->kind == CODEC_FLOATS &&
+        g->codec[part] != CODEC_FP8)
+        *ret_bytes =
+            g->head_bytes[part] / t->bt *
+            ALIGN_UP(visible_tokens(t, t->tile->n_rows - 1, i_block + last, i_group).hi, 2u);
+    return head_of(t, part, last ? 0 : i + 1, i_block + last, i_group);
 }
 
 /* Returns the index of head @i_head among the heads whose scores the batch requests, or -1 if the
@@ -249,15 +260,26 @@ static void keep_scores(const struct task *t, uint32_t i, uint32_t i_block)
     }
 }
 
+/* Sets what is prefetched while the keys or values of head @i are read; see next_head(). */
+static void set_ahead(const struct task *t, struct attn_args *args, enum kv_part part, uint32_t i,
+                      uint32_t i_block, uint32_t n_blocks, uint32_t i_group)
+{
+    size_t n_bytes;
+
+    if (t->n_q > AHEAD_QUERIES)
+        return;
+    args->ahead = next_head(t, part, i, i_block, n_blocks, i_group, &n_bytes);
+    args->ahead_bytes = ALIGN_UP(n_bytes, 256u);
+}
+
 /* Processes head @i of the task in block @i_block of group @i_group. @n_blocks is passed to
- * after_values(). */
+ * next_head(). */
 static void one_head(const struct task *t, const struct sums *sums, uint32_t i, uint32_t i_block,
                      uint32_t n_blocks, uint32_t i_group)
 {
     const struct sums mine = sums_of_head(t, sums, i);
     const struct attn_fns *fns = t->x->plan->attn;
     const enum codec *codec = t->x->store->groups[i_group].codec;
-    const bool ahead = t->n_q <= AHEAD_QUERIES;
     struct attn_args args = {
         .codec = codec[KV_KEYS],
         .n_rows = t->n_q,
@@ -266,11 +288,11 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
         .range = t->range,
         .q = t->q + (size_t)i * t->n_q * t->hd,
         .kv = head_of(t, KV_KEYS, i, i_block, i_group),
-        .ahead = ahead ? head_of(t, KV_VALUES, i, i_block, i_group) : NULL,
         .s = t->s,
         .o = mine.o,
     };
 
+    set_ahead(t, &args, KV_KEYS, i, i_block, n_blocks, i_group);
     fns->scores[codec[KV_KEYS]](&args);
     if (t->p->softcap > 0)
         cap_scores(t);
@@ -279,12 +301,12 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
     softmax_rows(t, &mine);
     args.codec = codec[KV_VALUES];
     args.kv = head_of(t, KV_VALUES, i, i_block, i_group);
-    args.ahead = ahead ? after_values(t, i, i_block, n_blocks, i_group) : NULL;
+    set_ahead(t, &args, KV_VALUES, i, i_block, n_blocks, i_group);
     fns->values[codec[KV_VALUES]](&args);
 }
 
 /* Processes all heads of the task in block @i_block of group @i_group, if a row sees tokens there.
- * @n_blocks is passed to after_values(). */
+ * @n_blocks is passed to next_head(). */
 static void one_block(const struct task *t, const struct sums *sums, uint32_t i_block,
                       uint32_t n_blocks, uint32_t i_group)
 {
@@ -300,9 +322,14 @@ static void one_block(const struct task *t, const struct sums *sums, uint32_t i_
         one_head(t, sums, j, i_block, n_blocks, i_group);
 }
 
+/* Returns the group in which the task reads block @i_block first. */
+static uint32_t group_of(const struct task *t, uint32_t i_block)
+{
+    return recent_group(t) > 0 && i_block == 0 ? t->x->store->layout.i_first : t->p->i_group;
+}
+
 static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *sums)
 {
-    const struct kv_layout *l = &t->x->store->layout;
     uint32_t begin, end, all;
 
     visible_blocks(t, &begin, &all);
@@ -312,7 +339,7 @@ static void one_stretch(const struct task *t, uint32_t i_stretch, struct sums *s
     for (uint32_t i = begin; i < end; i++) {
         const uint32_t recent = recent_group(t);
 
-        one_block(t, sums, i, all, recent > 0 && i == 0 ? l->i_first : t->p->i_group);
+        one_block(t, sums, i, all, group_of(t, i));
         if (recent > 0 && i > 0)
             one_block(t, sums, i, all, recent);
     }
@@ -510,6 +537,30 @@ static struct cut cut_work(const struct exec *x, const struct attn_params *p)
     return cut;
 }
 
+/* Returns the tile of task @i. Tasks are claimed head by head, and within a head from the last tile
+ * to the first: later rows of a prompt see more tokens, so their tasks take longer and should start
+ * early. */
+static const struct attn_tile *tile_of(const struct exec *x, uint32_t i)
+{
+    return &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
+}
+
+/* Sets t->after to the keys and values that task @i reads first, if it is a task of this thread. */
+static void set_after(struct task *t, const struct cut *cut, uint32_t i, unsigned i_thread)
+{
+    struct task next = *t;
+    uint32_t begin, end;
+
+    exec_share(t->x, i_thread, cut->n_tasks, &begin, &end);
+    if (i >= end)
+        return;
+    next.tile = tile_of(t->x, i);
+    next.i_head = i / t->x->n_tiles * cut->n_heads;
+    visible_blocks(&next, &begin, &end);
+    for (enum kv_part part = KV_KEYS; begin < end && part <= KV_VALUES; part++)
+        t->after[part] = head_of(&next, part, 0, begin, group_of(&next, begin));
+}
+
 void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
 {
     const struct stage *s = &x->plan->stages[i_stage];
@@ -524,15 +575,14 @@ void exec_attention(const struct exec *x, uint32_t i_stage, unsigned i_thread)
         shared_tasks(x, i_stage, i_thread, &cut);
         return;
     }
-    /* Tasks are claimed head by head, and within a head from the last tile to the first: later rows
-     * of a prompt see more tokens, so their tasks take longer and should start early. */
     while (exec_claim(x, i_stage, i_thread, cut.n_tasks, &i)) {
-        const struct attn_tile *tile = &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
+        const struct attn_tile *tile = tile_of(x, i);
         struct task t;
 
         if (s->wanted_only && !tile->wanted)
             continue;
         task_init(&t, x, s, tile, i / x->n_tiles * cut.n_heads, cut.n_heads, i_thread);
+        set_after(&t, &cut, i + 1, i_thread);
         task_query(&t, s->src[0]);
         whole_task(&t, i_thread, s->dst);
     }
