@@ -30,6 +30,7 @@ struct task {
     const struct exec *x;
     const struct attn_params *p;
     const float *sinks; /* see struct stage */
+    bool late;          /* the task stores the newest key of each head */
     const struct attn_tile *tile;
     uint32_t i_head, n_heads;              /* KV heads */
     const unsigned char *after[KV_PART_N]; /* what the thread reads after the task; or NULL */
@@ -95,6 +96,7 @@ static void task_init(struct task *t, const struct exec *x, const struct stage *
     *t = (struct task){.x = x,
                        .p = p,
                        .sinks = s->sinks,
+                       .late = s->late && exec_keys_late(x, p->i_group),
                        .tile = tile,
                        .i_head = i_head,
                        .n_heads = n_heads,
@@ -292,6 +294,9 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
         .o = mine.o,
     };
 
+    if (t->late && i_block == t->tile->pos / t->bt)
+        exec_store_late(t->x, (struct state_place){i_group, t->p->i_layer}, t->i_head + i,
+                        t->tile->i_row);
     set_ahead(t, &args, KV_KEYS, i, i_block, n_blocks, i_group);
     fns->scores[codec[KV_KEYS]](&args);
     if (t->p->softcap > 0)

@@ -141,19 +141,27 @@ static void store_exact(const struct slot *s, enum codec codec, enum kv_part par
     store_q8(s, part, y, bytes, x);
 }
 
-static void store_head(const struct exec *x, enum kv_part part, struct state_place place,
-                       uint32_t i_head, uint32_t row, const float *head, void *half)
+static struct slot slot_of(const struct exec *x, enum kv_part part, struct state_place place,
+                           uint32_t i_head, uint32_t row)
 {
     const struct kv_store *store = x->store;
     const uint32_t bt = store->layout.block_tokens, i_block = x->plan->row_pos[row] / bt;
     const struct batch_seq *seq = &x->batch->seqs[x->plan->row_seq[row]];
-    const enum codec codec = store->groups[place.i_group].codec[part];
-    const struct slot s = {
+
+    return (struct slot){
         .block = kv_store_head(store, part, place, i_head, seq->blocks[place.i_group][i_block]),
         .t = x->plan->row_offset[row],
         .bt = bt,
         .hd = store->layout.groups[place.i_group].head_dim,
     };
+}
+
+static void store_head(const struct exec *x, enum kv_part part, struct state_place place,
+                       uint32_t i_head, uint32_t row, const float *head, void *half)
+{
+    const struct kv_store *store = x->store;
+    const enum codec codec = store->groups[place.i_group].codec[part];
+    const struct slot s = slot_of(x, part, place, i_head, row);
 
     if (store->layout.groups[place.i_group].exact) {
         store_exact(&s, store->codec[part], part, head, half, x);
@@ -203,4 +211,30 @@ void exec_store(const struct exec *x, enum kv_part part, struct state_place plac
     place.i_group = l->i_first;
     if (x->plan->row_pos[row] < l->block_tokens)
         store_head(x, part, place, i_head, row, head, half);
+}
+
+bool exec_keys_late(const struct exec *x, uint32_t i_group)
+{
+    const struct kv_layout *l = &x->store->layout;
+
+    return x->one_row_each && l->i_recent == 0 && !l->groups[i_group].exact &&
+           x->store->groups[i_group].codec[KV_KEYS] == CODEC_F16;
+}
+
+static uint16_t *late_key(const struct exec *x, uint32_t i_head, uint32_t head_dim, uint32_t row)
+{
+    return x->plan->late_keys + (size_t)row * x->plan->late_width + (size_t)i_head * head_dim;
+}
+
+void exec_keep_key(const struct exec *x, uint32_t i_head, uint32_t head_dim, uint32_t row,
+                   const float *head)
+{
+    x->cpu->elem->f16_store(late_key(x, i_head, head_dim, row), head, head_dim);
+}
+
+void exec_store_late(const struct exec *x, struct state_place place, uint32_t i_head, uint32_t row)
+{
+    const struct slot s = slot_of(x, KV_KEYS, place, i_head, row);
+
+    scatter16((uint16_t *)s.block + s.t, late_key(x, i_head, s.hd, row), s.hd, s.bt, 1);
 }

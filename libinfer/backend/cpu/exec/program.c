@@ -87,6 +87,45 @@ static void extend_lifetime(const struct plan *plan, struct value *v)
         v->last++;
 }
 
+/* Returns whether stage @s has products that compute keys; sets *ret_keys to one of them, and
+ * *ret_n to their number. */
+static bool has_keys(const struct stage *s, struct product **ret_keys, uint32_t *ret_n)
+{
+    *ret_n = 0;
+    for (uint32_t i = 0; i < s->n_products; i++) {
+        if (s->products[i].kv != KV_KEYS)
+            continue;
+        *ret_keys = &s->products[i];
+        *ret_n += 1;
+    }
+    return *ret_n > 0;
+}
+
+/* Marks products whose keys may be stored by the next attention. There must be no further keys
+ * between the product and this attention, because plan->late_keys holds the keys of one layer. */
+static void mark_late(struct plan *plan)
+{
+    struct product *keys = NULL;
+    uint32_t n = 0, n_here;
+
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        struct stage *s = &plan->stages[i];
+        struct product *here;
+
+        if (has_keys(s, &here, &n_here)) {
+            n = n_here;
+            keys = here;
+        }
+        if (s->kind != STAGE_ATTENTION || n == 0)
+            continue;
+        s->late = n == 1 && !s->attn.memory && keys->head_dim > 0 &&
+                  keys->place.i_group == s->attn.i_group && keys->place.i_layer == s->attn.i_layer;
+        keys->late = s->late;
+        plan->late_width = MAX(plan->late_width, s->late ? keys->width : 0);
+        n = 0;
+    }
+}
+
 static void find_lifetimes(struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_stages; i++) {
@@ -224,7 +263,10 @@ static int alloc_step(struct plan *plan)
     plan->aheads = aligned_alloc(64, plan->n_threads * sizeof(*plan->aheads));
     plan->max_tiles = max_rows / plan->tile_rows + plan->limits.max_seqs;
     plan->tiles = arena_alloc(&plan->arena, plan->max_tiles * sizeof(struct attn_tile));
-    if (!rows || !plan->claims || !plan->aheads || !plan->tiles)
+    plan->late_keys =
+        arena_alloc(&plan->arena, (size_t)plan->limits.max_seqs * MAX(plan->late_width, 1u) *
+                                      sizeof(*plan->late_keys));
+    if (!rows || !plan->claims || !plan->aheads || !plan->tiles || !plan->late_keys)
         return -ENOMEM;
     /* Before the first stage runs, no weights have been chosen to be prefetched. */
     memset(plan->aheads, 0, plan->n_threads * sizeof(*plan->aheads));
@@ -309,6 +351,8 @@ int program_compile(struct backend *b, const struct graph *g, const struct plan_
             mark_wanted_only(plan, &plan->stages[i]);
     if (r == 0 && cpu->fuse)
         mark_joined(plan);
+    if (r == 0)
+        mark_late(plan);
     if (r == 0)
         r = place_values(plan);
     if (r == 0) {

@@ -93,9 +93,8 @@ struct matrix {
 /* Describes a product, and the operations that are done on each piece of it while the piece is in
  * the cache. The members are in the order of the operations. */
 struct product {
-    struct matrix m[2]; /* m[1] only for gated units: then m[0] is the gate and m[1] up */
-    uint32_t n_matrices;
-    uint32_t width; /* columns */
+    struct matrix m[2];         /* m[1] only for gated units: then m[0] is the gate and m[1] up */
+    uint32_t n_matrices, width; /* width: columns */
     uint32_t chunk; /* columns per piece: whole heads, or packed rows of packed ternary weights */
     uint32_t n_chunks;
     enum graph_act act;  /* of gated units, or if has_act is set */
@@ -109,6 +108,7 @@ struct product {
     graph_ref dst;     /* none if the result goes only to the KV store */
     enum kv_part kv;
     struct state_place place; /* where keys or values are stored */
+    bool late;                /* attention may store the keys (exec_keys_late()) */
 };
 
 struct stage {
@@ -132,10 +132,10 @@ struct stage {
     bool packed; /* all weights are packed */
 
     struct attn_params attn;
-    bool joined;      /* threads go on to the next stage without waiting for each other */
-    bool wanted_only; /* attention: only rows with logits are read */
-    enum graph_op op; /* STAGE_NODE */
-    enum kv_part kv;  /* what a STAGE_NODE with GRAPH_ATTENTION stores: keys or values */
+    bool joined;            /* threads go on to the next stage without waiting for each other */
+    bool wanted_only, late; /* attention: only rows with logits are read; see struct product */
+    enum graph_op op;       /* STAGE_NODE */
+    enum kv_part kv;        /* what a STAGE_NODE with GRAPH_ATTENTION stores: keys or values */
     uint32_t width, group;
     enum graph_act act;
     enum graph_key key; /* STAGE_EMBED */
@@ -250,9 +250,8 @@ struct plan {
     uint32_t n_values;
     bool has_input;
     struct stage *stages;
-    uint32_t n_stages;
     struct rope_table *ropes;
-    uint32_t n_ropes;
+    uint32_t n_stages, n_ropes;
     uint32_t max_width; /* largest width of a value */
     uint32_t max_chunk, max_head_dim, max_group, tile_rows;
     uint32_t max_taps, max_k_dim, max_conv_width;
@@ -266,8 +265,9 @@ struct plan {
     unsigned n_threads;
     float *parts; /* [tasks, max_stretches, part_floats]: results of stretches, or NULL */
     uint64_t parts_size;
-    uint32_t max_stretches;
+    uint32_t max_stretches, late_width;
     size_t part_floats;
+    uint16_t *late_keys; /* [max_seqs, late_width]: keys in F16 that attention will store */
 
     _Atomic unsigned n_routed; /* threads that have routed their rows of the stage */
     struct claim *claims;      /* [3 sets, n_threads], see claims_of() in exec.c */
