@@ -195,10 +195,12 @@ struct group {
 /* With a panel, the kernels prefetch memory that is one group of rows plus this many bytes ahead,
  * so that the last rows of a group have arrived when its computation begins. With at most HALF_ROWS
  * prepared rows, the functions that decode panels prefetch half of this memory, and the functions
- * that multiply panels prefetch the other half. With more rows, each chunk is prefetched as a whole
- * (panels_by_chunk()). */
+ * that multiply panels prefetch the other half. With up to TILE_ROWS rows, the latter prefetch all
+ * of it, because decoding takes little of the time, and its loads would wait behind the prefetches.
+ * With more rows, each chunk is prefetched as a whole (panels_by_chunk()). */
 #define AHEAD     (4u << 10)
-#define HALF_ROWS 16u
+#define HALF_ROWS 8u
+#define TILE_ROWS 16u
 /* With at least this many rows, matmul_ops.multiply_many is faster than the kernels of a format. */
 #define MANY_ROWS 32u
 /* Without a panel, the groups of rows of a product are divided into windows of equally many groups.
@@ -268,10 +270,16 @@ static void decode_planes(const struct group *g, struct matmul_panel *panel, uns
     g->kernel->planes(panel, half, &p, g->k, g->kc);
 }
 
+/* Returns the address of the chunk of the first row of the group. */
+static const uint8_t *stored_chunk(const struct group *g)
+{
+    return (const uint8_t *)g->args->w + (size_t)g->n * g->args->row_bytes + block_offset(g, g->k);
+}
+
 static void decode_chunk(struct group *g, struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
-    const uint8_t *w = (const uint8_t *)a->w + (size_t)g->n * a->row_bytes + block_offset(g, g->k);
+    const uint8_t *w = stored_chunk(g);
     const size_t n_bytes = chunk_bytes(g);
 
     for (unsigned half = 0; half < 2 && g->n_cols > 16 * half; half++) {
@@ -352,7 +360,8 @@ static void multiply_whole(const struct group *g, struct matmul_panel *panel,
 static void multiply_chunk(struct group *g, struct matmul_panel *panel)
 {
     const struct matmul_args *a = g->args;
-    const size_t n_bytes = g->n_cols * chunk_bytes(g), n_rest = n_bytes - PANEL_AHEAD(n_bytes);
+    const size_t n_bytes = g->n_cols * chunk_bytes(g);
+    const size_t n_rest = n_bytes - (a->M <= HALF_ROWS ? PANEL_AHEAD(n_bytes) : 0);
     float *y = a->y + g->n;
     struct matmul_tile tile = {
         .panel = panel,
@@ -365,7 +374,7 @@ static void multiply_chunk(struct group *g, struct matmul_panel *panel)
         .y = y,
         .ldy = a->ldy,
         .ahead = g->ahead,
-        .ahead_lines = a->M <= HALF_ROWS ? (uint32_t)(n_rest / 64) : 0,
+        .ahead_lines = a->M <= TILE_ROWS ? (uint32_t)(n_rest / 64) : 0,
     };
 
     g->ahead += n_rest;
@@ -504,8 +513,14 @@ static void panels_by_group(struct group *g, uint32_t n0, uint32_t n1, uint32_t 
     for (uint32_t n = n0; n < n1; n += PANEL_N) {
         group_begin(g, &panel, n, n1);
         for (g->k = 0; g->k < g->args->K; g->k += step) {
+            const uint8_t *ahead = g->ahead;
+
             g->kc = MIN(g->args->K - g->k, step);
+            if (g->args->M > HALF_ROWS)
+                g->ahead = stored_chunk(g); /* is in the cache already */
             decode_chunk(g, &panel);
+            if (g->args->M > HALF_ROWS)
+                g->ahead = ahead;
             multiply_chunk(g, &panel);
         }
     }
@@ -533,7 +548,7 @@ static void panels_by_chunk(struct group *g, uint32_t n0, uint32_t n1, uint32_t 
         g->kc = MIN(g->args->K - g->k, step);
         for (uint32_t n = n0; n < n1; n += PANEL_N) {
             group_begin(g, &panel, n, n1);
-            g->ahead = (const uint8_t *)g->args->w + n * g->args->row_bytes + block_offset(g, g->k);
+            g->ahead = stored_chunk(g);
             decode_chunk(g, &panel);
             if (n + PANEL_N < n1)
                 chunk_prefetch(g, g->k, n + PANEL_N, n1);
@@ -578,7 +593,7 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     g.ahead = (const uint8_t *)args->w + n0 * args->row_bytes + PANEL_N * args->row_bytes + AHEAD;
     if (is_direct(args, g.kernel))
         n0 = matmul_direct(g.kernel, args, n0, n1);
-    if (args->M > HALF_ROWS)
+    if (args->M > TILE_ROWS)
         panels_by_chunk(&g, n0, n1, step);
     else
         panels_by_group(&g, n0, n1, step);
