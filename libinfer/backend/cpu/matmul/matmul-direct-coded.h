@@ -31,18 +31,40 @@ INLINE void coded_rows_scales(const struct coded *c, uint32_t row, uint32_t g, u
     const uint32_t scales = c->group_rows == 1 ? row : row / c->group_rows;
     const uint64_t at = (uint64_t)scales * coded_groups(c) + g;
     const uint8_t *p = c->scales;
-    uint16_t half;
-
-    if (c->scale_type == INF_DTYPE_F32) {
-        for (uint32_t j = 0; j < n; j++)
-            memcpy(&r->scale[j][i], p + 4 * (at + j), 4);
-        return;
-    }
-    const unsigned up = c->scale_type == INF_DTYPE_F16 ? 0 : 16;
 
     for (uint32_t j = 0; j < n; j++) {
-        memcpy(&half, p + 2 * (at + j), 2);
-        r->scale[j][i] = (uint32_t)half << up;
+        uint16_t half;
+
+        if (c->scale_type == INF_DTYPE_F32) {
+            memcpy(&r->scale[j][i], p + 4 * (at + j), 4);
+        } else {
+            memcpy(&half, p + 2 * (at + j), 2);
+            r->scale[j][i] = c->scale_type == INF_DTYPE_F16 ? half : (uint32_t)half << 16;
+        }
+    }
+}
+
+/* Loads the scales of COLS_BLOCKS groups, each of which belongs to one row. */
+INLINE void coded_rows_all(const struct matmul_direct *d, uint32_t g, struct coded_rows *r)
+{
+    const struct coded *c = d->coded;
+    const unsigned size = c->scale_type == INF_DTYPE_F32 ? 4 : 2;
+    const size_t stride = (size_t)coded_groups(c) * size;
+    const uint8_t *p = (const uint8_t *)c->scales + d->coded_row * stride + (size_t)g * size;
+    const v_int high = v_set(0xffff0000);
+    v_int v[COLS_BLOCKS];
+
+    load_rows16(p, stride, v);
+    if (size == 4)
+        load_rows16(p + 16, stride, v + 4);
+    UNROLL for (unsigned j = 0; j < COLS_BLOCKS; j++)
+    {
+        const v_int two = v[j / 2];
+        const v_int half = c->scale_type == INF_DTYPE_F16 ? v_shr(v_shl(two, 16 - j % 2 * 16), 16)
+                           : j % 2 == 0                   ? v_shl(two, 16)
+                                                          : v_and(two, high);
+
+        v_store(r->scale[j], size == 4 ? v[j] : half);
     }
 }
 
@@ -54,9 +76,14 @@ static __attribute__((noinline)) void TILE_NAME(coded_rows_load)(const struct ma
     const struct coded *c = d->coded;
     const uint32_t n = MIN(coded_groups(c) - g, COLS_BLOCKS);
 
+    const bool all = n == COLS_BLOCKS && c->group_rows == 1;
+
     r->end = g + n;
+    if (all)
+        coded_rows_all(d, g, r);
     for (unsigned i = 0; i < VEC_N; i++) {
-        coded_rows_scales(c, d->coded_row + i, g, n, i, r);
+        if (!all)
+            coded_rows_scales(c, d->coded_row + i, g, n, i, r);
         for (uint32_t j = 0; c->zeros && j < n; j++)
             r->zero[j][i] = coded_zero(c, d->coded_row + i, g + j);
     }

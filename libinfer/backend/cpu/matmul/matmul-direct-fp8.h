@@ -8,17 +8,20 @@
  * with two codes belong to a row of W. Shifts turn the codes into numbers in binary16, which are
  * 2^-8 of the numbers in E4M3. They go through a buffer in the first-level cache, because
  * converting them from there needs no shuffle. The float arithmetic is that of tile_parts().
- * Additions to a sum wait for each other, so up to FP8_SIDE chunks of k are computed side by side.
+ * Additions to a sum wait for each other, so four vectors of sums are computed side by side: those
+ * of 4 / FP8_VECS chunks of k.
  *
  * The code of NaN becomes a number. If a row has such a code, its results are set to NaN at the
  * end.
  */
 
+#define FP8_ROWS  16u         /* rows of W that are multiplied together */
 #define FP8_STEP  (4 * VEC_N) /* elements of k of a step */
-#define FP8_SIDE  4u
+#define FP8_VECS  (FP8_ROWS / VEC_N)
+#define FP8_SIDE  (4u / FP8_VECS) /* chunks of k that are computed side by side */
 #define FP8_PARTS (PANEL_K_F32 / 32)
 
-/* Has the numbers of a step: [h][c][o][q] has element 32 h + 16 q + 2 c + o of VEC_N rows. */
+/* Has the numbers of a step of VEC_N rows: [h][c][o][q] has element 32 h + 16 q + 2 c + o. */
 typedef uint16_t fp8_halves[VEC_N / 8][8][2][2][VEC_N];
 
 /* Shows whether a code of NaN, 0x7f or 0xff, was loaded. */
@@ -28,8 +31,8 @@ struct fp8_seen {
 
 /* Holds the sums of the chunks that are computed side by side. */
 struct fp8_sums {
-    v_flt part[FP8_SIDE][DIRECT_M], chunk[FP8_SIDE][DIRECT_M];
-    v_flt scale[FP8_SIDE][FP8_PARTS]; /* one scale for a chunk: only the first */
+    v_flt part[FP8_SIDE][FP8_VECS][DIRECT_M], chunk[FP8_SIDE][FP8_VECS][DIRECT_M];
+    v_flt scale[FP8_SIDE][FP8_VECS][FP8_PARTS]; /* one scale for a chunk: only the first */
 };
 
 #if VEC_N == 16
@@ -67,12 +70,11 @@ INLINE void fp8_transpose8(v_int v[8])
     }
 }
 
-/* Loads a step of VEC_N rows: 16-bit unit l of v[8 h + c] has the elements 32 h + 16 (l / VEC_N) +
- * 2 c and 32 h + 16 (l / VEC_N) + 2 c + 1 of row l % VEC_N. */
-INLINE void fp8_load(struct matmul_direct *d, size_t k, struct fp8_seen *seen, v_int v[VEC_N])
+/* Loads the step at @w of VEC_N rows: 16-bit unit l of v[8 h + c] has the elements 32 h + 16 (l /
+ * VEC_N) + 2 c and 32 h + 16 (l / VEC_N) + 2 c + 1 of row l % VEC_N. */
+INLINE void fp8_load(struct matmul_direct *d, const uint8_t *w, struct fp8_seen *seen,
+                     v_int v[VEC_N])
 {
-    const uint8_t *w = d->w + k;
-
     UNROLL for (unsigned i = 0; i < VEC_N; i++)
     {
         prefetch_turn(&d->ahead, i, FP8_STEP);
@@ -96,12 +98,13 @@ INLINE void fp8_load(struct matmul_direct *d, size_t k, struct fp8_seen *seen, v
 #endif
 }
 
-/* Loads a step and writes its numbers to @dst. */
-INLINE void fp8_convert(struct matmul_direct *d, size_t k, struct fp8_seen *seen, fp8_halves dst)
+/* Loads the step at @w and writes its numbers to @dst. */
+INLINE void fp8_convert(struct matmul_direct *d, const uint8_t *w, struct fp8_seen *seen,
+                        fp8_halves dst)
 {
     v_int v[VEC_N];
 
-    fp8_load(d, k, seen, v);
+    fp8_load(d, w, seen, v);
     UNROLL for (unsigned i = 0; i < VEC_N; i++)
     {
         v_store(dst[i / 8][i % 8][0], fp8_half(fp8_shl8(v[i])));
@@ -112,60 +115,104 @@ INLINE void fp8_convert(struct matmul_direct *d, size_t k, struct fp8_seen *seen
 /* Ends the sums of part @i of chunk @s. */
 INLINE void fp8_end_part(struct fp8_sums *a, const unsigned m_n, const unsigned s, const unsigned i)
 {
-    UNROLL for (unsigned m = 0; m < m_n; m++)
+    UNROLL for (unsigned r = 0; r < FP8_VECS; r++) UNROLL for (unsigned m = 0; m < m_n; m++)
     {
-        a->chunk[s][m] = v_fma(v_mulf(a->part[s][m], v_setf(256)), a->scale[s][i], a->chunk[s][m]);
-        a->part[s][m] = v_setf(0);
+        a->chunk[s][r][m] =
+            v_fma(v_mulf(a->part[s][r][m], v_setf(256)), a->scale[s][r][i], a->chunk[s][r][m]);
+        a->part[s][r][m] = v_setf(0);
     }
 }
 
+/* Adds element 16 @q + @c of the steps of the @n chunks from chunk @s0 on; @x is this element of
+ * the step of chunk 0 in the first prepared row. */
+INLINE void fp8_add_one(const struct matmul_direct *d, const unsigned m_n, const unsigned s0,
+                        const unsigned n, const uint8_t *x, unsigned q, const unsigned c,
+                        fp8_halves half[FP8_SIDE][FP8_VECS], struct fp8_sums *a)
+{
+    UNROLL for (unsigned s = s0; s < s0 + n; s++)
+    {
+        v_flt w[FP8_VECS];
+
+        UNROLL for (unsigned r = 0; r < FP8_VECS; r++) w[r] =
+            v_from_f16(half[s][r][q / 2][c / 2][c % 2][q % 2]);
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const v_flt one = v_bcastf((const float *)(x + m * d->act_stride) + s * PANEL_K_F32);
+
+            UNROLL for (unsigned r = 0; r < FP8_VECS; r++) a->part[s][r][m] =
+                v_fma(w[r], one, a->part[s][r][m]);
+        }
+    }
+}
+
+/* Describes the step that is converted while the step before it is added. */
+struct fp8_next {
+    const uint8_t *w; /* of the first chunk */
+    unsigned n;       /* chunks */
+    fp8_halves (*to)[FP8_VECS];
+};
+
+/* Converts VEC_N rows of a chunk of the next step: @i is less than 4. */
+INLINE void fp8_convert_next(struct matmul_direct *d, const struct fp8_next *next, unsigned i,
+                             struct fp8_seen *seen)
+{
+    const unsigned s = i / FP8_VECS, r = i % FP8_VECS;
+
+    if (s < next->n)
+        fp8_convert(d, next->w + r * VEC_N * d->row_bytes + s * PANEL_K_F32, seen, next->to[s][r]);
+}
+
 /* Adds a step of the @n chunks from chunk @s0 on. The step of chunk 0 begins at @k, and is in part
- * @i_part of the chunk. */
-INLINE void fp8_add(const struct matmul_direct *d, const unsigned m_n, const unsigned part,
+ * @i_part of the chunk. If @next is not NULL, converts that step, a little at a time, so that a CPU
+ * that executes instructions out of order always finds shuffles and multiplications close
+ * together. */
+INLINE void fp8_add(struct matmul_direct *d, const unsigned m_n, const unsigned part,
                     const unsigned s0, const unsigned n, size_t k, uint32_t i_part,
-                    fp8_halves half[FP8_SIDE], struct fp8_sums *a)
+                    fp8_halves half[FP8_SIDE][FP8_VECS], struct fp8_sums *a,
+                    const struct fp8_next *next, struct fp8_seen *seen)
 {
     for (unsigned q = 0; q < VEC_N / 4; q++) {
-        UNROLL for (unsigned c = 0; c < 16; c++) UNROLL for (unsigned s = s0; s < s0 + n; s++)
+        const uint8_t *x = d->act + (k + 16 * q) * sizeof(float);
+
+        UNROLL for (unsigned c = 0; c < 16; c++)
         {
-            const v_flt w = v_from_f16(half[s][q / 2][c / 2][c % 2][q % 2]);
-
-            UNROLL for (unsigned m = 0; m < m_n; m++)
-            {
-                const float *x = (const float *)(d->act + m * d->act_stride) + k + 16 * q + c;
-
-                a->part[s][m] = v_fma(w, v_bcastf(x + s * PANEL_K_F32), a->part[s][m]);
-            }
+            if (next && c % VEC_N == 0)
+                fp8_convert_next(d, next, (16 * q + c) / VEC_N, seen);
+            fp8_add_one(d, m_n, s0, n, x + c * sizeof(float), q, c, half, a);
         }
         if (part == 32 && q % 2 == 1)
             UNROLL for (unsigned s = s0; s < s0 + n; s++) fp8_end_part(a, m_n, s, i_part + q / 2);
     }
 }
 
-/* Adds a step of the first @n chunks. */
-INLINE void fp8_add_chunks(const struct matmul_direct *d, const unsigned m_n, const unsigned part,
-                           const unsigned n, size_t k, uint32_t i_part, fp8_halves half[FP8_SIDE],
-                           struct fp8_sums *a)
+/* Adds a step of the first @n chunks, and converts the step @next. */
+INLINE void fp8_add_chunks(struct matmul_direct *d, const unsigned m_n, const unsigned part,
+                           const unsigned n, size_t k, uint32_t i_part,
+                           fp8_halves half[FP8_SIDE][FP8_VECS], struct fp8_sums *a,
+                           const struct fp8_next *next, struct fp8_seen *seen)
 {
+    const unsigned some = FP8_SIDE / 2;
+
     if (n == FP8_SIDE && 4 * m_n <= VEC_N) {
-        fp8_add(d, m_n, part, 0, 4, k, i_part, half, a);
+        fp8_add(d, m_n, part, 0, FP8_SIDE, k, i_part, half, a, next, seen);
         return;
     }
-    if (n >= 2)
-        fp8_add(d, m_n, part, 0, 2, k, i_part, half, a);
-    if (n == 4)
-        fp8_add(d, m_n, part, 2, 2, k, i_part, half, a);
-    if (n == 1)
-        fp8_add(d, m_n, part, 0, 1, k, i_part, half, a);
-    if (n == 3)
-        fp8_add(d, m_n, part, 2, 1, k, i_part, half, a);
+    for (unsigned i = 0; i < 4; i++)
+        fp8_convert_next(d, next, i, seen);
+    UNROLL for (unsigned s = 0; s < FP8_SIDE; s += some)
+    {
+        if (s + some <= n)
+            fp8_add(d, m_n, part, s, some, k, i_part, half, a, NULL, seen);
+        else if (s < n)
+            fp8_add(d, m_n, part, s, 1, k, i_part, half, a, NULL, seen);
+    }
 }
 
 /* Sets the results of rows that have a code of NaN to NaN. */
 static __attribute__((noinline)) void TILE_NAME(fp8_nans)(const struct matmul_direct *d,
                                                           unsigned m_n)
 {
-    for (unsigned i = 0; i < VEC_N; i++) {
+    for (unsigned i = 0; i < FP8_ROWS; i++) {
         const uint8_t *w = d->w + i * d->row_bytes;
         bool has = false;
 
@@ -179,50 +226,45 @@ static __attribute__((noinline)) void TILE_NAME(fp8_nans)(const struct matmul_di
 /* Returns whether a code of NaN was loaded. */
 INLINE bool fp8_has_nan(const struct fp8_seen *seen)
 {
-    const v_int ones = v_set(0x01010101), high = v_set(0x80808080);
-    /* Adding 1 changes the top bit of 0x7f, and of 0xff without its top bit. The carry of a byte
-     * reaches the next byte only if the byte is 0xff, so the top bit is left out. */
-    const v_int u8 = v_and(v_add(v_and(seen->u8, v_set(0x7f7f7f7f)), ones), v_and(seen->u8, high));
-    const v_int s8 =
-        v_and(v_add(v_and(seen->s8, v_set(0x7f7f7f7f)), ones), v_xor(v_and(seen->s8, high), high));
+    const v_int ones = v_set(0x01010101), high = v_set(0x80808080), low = v_set(0x7f7f7f7f);
+    /* Bit 7 of a byte: all its lower bits are set. */
+    const v_int u8 = v_add(v_and(seen->u8, low), ones), s8 = v_add(v_and(seen->s8, low), ones);
 
-    return v_any(v_or(u8, v_and(s8, high)));
+    return v_any(v_and(v_and(u8, seen->u8), high)) ||
+           v_any(v_and(v_and(s8, v_xor(seen->s8, high)), high));
 }
 
 /* ---- scales ---- */
 
 /* Says where the scales of FP8 are. */
 struct fp8_scales {
-    uint64_t at[VEC_N]; /* the scale of group 0 of each row */
-    bool same;          /* all rows have the same scales */
-    uint32_t group;     /* the group of @scale, or UINT32_MAX */
-    v_flt scale;
+    uint64_t at[FP8_ROWS]; /* the scale of group 0 of each row */
+    uint32_t group;        /* the group of @scale, or UINT32_MAX */
+    v_flt scale[FP8_VECS];
 };
 
 INLINE void fp8_scales_init(const struct matmul_direct *d, struct fp8_scales *s)
 {
     const struct coded *c = d->coded;
-    const uint32_t first = d->coded_row, n_groups = coded_groups(c);
+    const uint32_t first = d->coded_row, last = first + FP8_ROWS - 1, n = c->group_rows;
 
     s->group = UINT32_MAX;
-    s->scale = v_setf(0);
-    s->same = first / c->group_rows == (first + VEC_N - 1) / c->group_rows;
-    for (unsigned i = 0; i < VEC_N; i++) {
-        const uint32_t row = c->group_rows == 1 ? first + i
-                             : s->same          ? first / c->group_rows
-                                                : (first + i) / c->group_rows;
-
-        s->at[i] = (uint64_t)row * n_groups;
-    }
+    if (n > 1 && first / n == last / n)
+        for (unsigned i = 0; i < FP8_ROWS; i++)
+            s->at[i] = (uint64_t)(first / n) * coded_groups(c);
+    else
+        for (unsigned i = 0; i < FP8_ROWS; i++)
+            s->at[i] = (uint64_t)(n == 1 ? first + i : (first + i) / n) * coded_groups(c);
 }
 
-/* Returns the scales of VEC_N rows in the group @g. */
-static __attribute__((noinline)) v_flt TILE_NAME(fp8_group)(const struct coded *c,
-                                                            const struct fp8_scales *s, uint32_t g)
+/* Loads the scales of the group @g. */
+static __attribute__((noinline)) void TILE_NAME(fp8_group)(const struct coded *c, uint32_t g,
+                                                           struct fp8_scales *s)
 {
-    uint32_t bits[VEC_N] __attribute__((aligned(64)));
+    uint32_t bits[FP8_ROWS] __attribute__((aligned(64)));
 
-    for (unsigned i = 0; i < VEC_N; i++) {
+    s->group = g;
+    for (unsigned i = 0; i < FP8_ROWS; i++) {
         uint16_t half;
 
         if (c->scale_type == INF_DTYPE_F32) {
@@ -232,86 +274,117 @@ static __attribute__((noinline)) v_flt TILE_NAME(fp8_group)(const struct coded *
             bits[i] = c->scale_type == INF_DTYPE_F16 ? half : (uint32_t)half << 16;
         }
     }
-    return c->scale_type == INF_DTYPE_F16 ? v_from_f16_low(v_load(bits)) : v_bits(v_load(bits));
+    for (unsigned r = 0; r < FP8_VECS; r++) {
+        const v_int v = v_load(bits + r * VEC_N);
+
+        s->scale[r] = c->scale_type == INF_DTYPE_F16 ? v_from_f16_low(v) : v_bits(v);
+    }
 }
 
 /* Loads the scales of the chunk that begins at @k. */
 INLINE void fp8_scales_chunk(const struct matmul_direct *d, uint32_t k, struct fp8_scales *s,
-                             v_flt scale[FP8_PARTS])
+                             v_flt scale[FP8_VECS][FP8_PARTS])
 {
-    const uint32_t g = k / d->coded->group;
-
-    if (g != s->group)
-        s->scale = TILE_NAME(fp8_group)(d->coded, s, g);
-    s->group = g;
-    scale[0] = s->scale;
+    if (k / d->coded->group != s->group)
+        TILE_NAME(fp8_group)(d->coded, k / d->coded->group, s);
+    UNROLL for (unsigned r = 0; r < FP8_VECS; r++) scale[r][0] = s->scale[r];
 }
 
 /* Does the same for MXFP8, whose scales belong to 32 elements. */
-INLINE void fp8_scales_e8m0(const struct matmul_direct *d, uint32_t k, v_flt scale[FP8_PARTS])
+INLINE void fp8_scales_e8m0(const struct matmul_direct *d, uint32_t k,
+                            v_flt scale[FP8_VECS][FP8_PARTS])
 {
     const uint8_t *p = d->planes.scales + k / 32;
-    uint32_t words[VEC_N] __attribute__((aligned(64)));
+    const uint32_t n = MIN((d->K - k) / 32, FP8_PARTS);
+    uint32_t words[FP8_ROWS] __attribute__((aligned(64))) = {0};
 
-    if (k + PANEL_K_F32 <= d->K)
-        UNROLL for (unsigned i = 0; i < VEC_N; i++)
-            memcpy(&words[i], p + i * d->planes.row_bytes, 4);
+    if (n == FP8_PARTS)
+        UNROLL for (unsigned i = 0; i < FP8_ROWS; i++)
+            memcpy(&words[i], p + i * d->planes.row_bytes, FP8_PARTS);
     else
-        for (unsigned i = 0; i < VEC_N; i++) {
-            words[i] = 0;
-            memcpy(&words[i], p + i * d->planes.row_bytes, (d->K - k) / 32);
-        }
-    UNROLL for (unsigned i = 0; i < FP8_PARTS; i++)
+        for (unsigned i = 0; i < FP8_ROWS; i++)
+            memcpy(&words[i], p + i * d->planes.row_bytes, n);
+    UNROLL for (unsigned i = 0; i < FP8_PARTS * FP8_VECS; i++)
     {
-        const v_int e = v_and(v_shr(v_load(words), 8 * i), v_set(255));
+        const v_int v = v_load(words + i / FP8_PARTS * VEC_N);
+        const v_int e = v_and(v_shr(v, i % FP8_PARTS * 8), v_set(255));
         const v_int least = v_shl(v_shr(v_add(e, v_set(UINT32_MAX)), 31), 22); /* e is 0: 2^-127 */
 
-        scale[i] = v_bits(v_or(v_shl(e, 23), least));
+        scale[i / FP8_PARTS][i % FP8_PARTS] = v_bits(v_or(v_shl(e, 23), least));
     }
 }
 
 /* ---- kernels ---- */
 
+/* Begins the sums of @n chunks, the first of which begins at @k. */
+INLINE void fp8_begin(const struct matmul_direct *d, const unsigned m_n, const unsigned part,
+                      uint32_t k, unsigned n, struct fp8_scales *scales, struct fp8_sums *a)
+{
+    UNROLL for (unsigned s = 0; s < FP8_SIDE; s++)
+    {
+        UNROLL for (unsigned r = 0; r < FP8_VECS; r++) UNROLL for (unsigned m = 0; m < m_n; m++)
+            a->part[s][r][m] = a->chunk[s][r][m] = v_setf(0);
+        if (s < n && part == PANEL_K_F32)
+            fp8_scales_chunk(d, k + s * PANEL_K_F32, scales, a->scale[s]);
+        else if (s < n)
+            fp8_scales_e8m0(d, k + s * PANEL_K_F32, a->scale[s]);
+    }
+}
+
+/* Adds the sums of @n chunks to those of the chunks before them. */
+INLINE void fp8_end(const unsigned m_n, const unsigned part, unsigned n, struct fp8_sums *a,
+                    v_flt acc[FP8_VECS][DIRECT_M])
+{
+    UNROLL for (unsigned s = 0; s < FP8_SIDE; s++) if (s < n)
+    {
+        if (part == PANEL_K_F32)
+            fp8_end_part(a, m_n, s, 0);
+        UNROLL for (unsigned r = 0; r < FP8_VECS; r++) UNROLL for (unsigned m = 0; m < m_n; m++)
+            acc[r][m] = v_addf(acc[r][m], a->chunk[s][r][m]);
+    }
+}
+
+/* Returns how many of the FP8_SIDE chunks have a step at @k. @k is in the first of them; the last
+ * chunk of a row may be shorter. */
+INLINE unsigned fp8_chunks(uint32_t K, uint32_t k)
+{
+    return k < K ? MIN((K - k - 1) / PANEL_K_F32 + 1, FP8_SIDE) : 0;
+}
+
 /* Multiplies rows whose parts of @part elements of k, 128 (FP8) or 32 (MXFP8), have a scale. */
 INLINE void direct_fp8_rows(struct matmul_direct *d, const unsigned m_n, const unsigned part)
 {
-    fp8_halves half[FP8_SIDE] __attribute__((aligned(64)));
-    const uint32_t chunk = PANEL_K_F32, K = d->K;
+    fp8_halves half[2][FP8_SIDE][FP8_VECS] __attribute__((aligned(64)));
+    struct fp8_next next = {.w = d->w, .n = fp8_chunks(d->K, 0), .to = half[0]};
     struct fp8_seen seen = {v_zero(), v_set(0x80808080)};
+    unsigned turn = 0;
     struct fp8_scales scales;
     struct fp8_sums a;
-    v_flt acc[DIRECT_M];
+    v_flt acc[FP8_VECS][DIRECT_M];
 
-    if (part == chunk)
+    if (part == PANEL_K_F32)
         fp8_scales_init(d, &scales);
-    UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = v_loadf(d->init);
-    for (uint32_t k0 = 0; k0 < K; k0 += FP8_SIDE * chunk) {
-        const unsigned n = MIN(DIV_UP(K - k0, chunk), FP8_SIDE);
+    UNROLL for (unsigned r = 0; r < FP8_VECS; r++) UNROLL for (unsigned m = 0; m < m_n; m++)
+        acc[r][m] = v_loadf(d->init + r * VEC_N);
+    for (unsigned i = 0; i < 4; i++)
+        fp8_convert_next(d, &next, i, &seen);
+    for (uint32_t k0 = 0; k0 < d->K; k0 += FP8_SIDE * PANEL_K_F32) {
+        const unsigned n = fp8_chunks(d->K, k0);
 
-        UNROLL for (unsigned s = 0; s < FP8_SIDE; s++)
-        {
-            UNROLL for (unsigned m = 0; m < m_n; m++) a.part[s][m] = a.chunk[s][m] = v_setf(0);
-            if (s < n && part == chunk)
-                fp8_scales_chunk(d, k0 + s * chunk, &scales, a.scale[s]);
-            else if (s < n)
-                fp8_scales_e8m0(d, k0 + s * chunk, a.scale[s]);
-        }
-        for (uint32_t k1 = 0; k1 < chunk; k1 += FP8_STEP) {
-            unsigned n_now = 0;
+        fp8_begin(d, m_n, part, k0, n, &scales, &a);
+        for (uint32_t k = k0; k < k0 + PANEL_K_F32; k += FP8_STEP, turn ^= 1) {
+            const uint32_t after =
+                k + FP8_STEP < k0 + PANEL_K_F32 ? k + FP8_STEP : k0 + FP8_SIDE * PANEL_K_F32;
 
-            for (; n_now < n && k0 + n_now * chunk + k1 < K; n_now++)
-                fp8_convert(d, k0 + n_now * chunk + k1, &seen, half[n_now]);
+            next = (struct fp8_next){d->w + after, fp8_chunks(d->K, after), half[turn ^ 1]};
             __asm__("" : "+m"(half));
-            fp8_add_chunks(d, m_n, part, n_now, k0 + k1, k1 / 32, half, &a);
+            fp8_add_chunks(d, m_n, part, fp8_chunks(d->K, k), k, (k - k0) / 32, half[turn], &a,
+                           &next, &seen);
         }
-        UNROLL for (unsigned s = 0; s < FP8_SIDE; s++) if (s < n)
-        {
-            if (part == chunk)
-                fp8_end_part(&a, m_n, s, 0);
-            UNROLL for (unsigned m = 0; m < m_n; m++) acc[m] = v_addf(acc[m], a.chunk[s][m]);
-        }
+        fp8_end(m_n, part, n, &a, acc);
     }
-    UNROLL for (unsigned m = 0; m < m_n; m++) v_storef(d->y + m * d->ldy, acc[m]);
+    UNROLL for (unsigned r = 0; r < FP8_VECS; r++) UNROLL for (unsigned m = 0; m < m_n; m++)
+        v_storef(d->y + m * d->ldy + r * VEC_N, acc[r][m]);
     if (UNLIKELY(fp8_has_nan(&seen)))
         TILE_NAME(fp8_nans)(d, m_n);
 }

@@ -33,19 +33,30 @@ INLINE void nibbles_load(struct matmul_direct *d, const uint8_t *p, uint32_t n_b
 #endif
 }
 
-/* Splits block @b of a line into units. */
-INLINE void nibbles_units(const v_int *v, const bool high_first, v_int unit[8])
+/* Returns unit @i of a block: its even or odd codes. With @high_first, the first code of a byte is
+ * in its upper half. */
+INLINE v_int nibbles_unit(const v_int *v, const unsigned i, const bool high_first)
 {
-    UNROLL for (unsigned i = 0; i < 4; i++)
-    {
-        unit[2 * i + high_first] = LOW_NIBBLES(v[i]);
-        unit[2 * i + !high_first] = HIGH_NIBBLES(v[i]);
-    }
+    return (i % 2 != 0) == high_first ? LOW_NIBBLES(v[i / 2]) : HIGH_NIBBLES(v[i / 2]);
+}
+
+/* Writes the numbers of @m_n rows of block @b in the order of units. */
+INLINE void nibbles_order(const struct matmul_direct *d, const unsigned m_n, uint32_t b,
+                          int8_t order[DIRECT_M][32])
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++) gptq_order(cols_x(d, m, b), 4, order[m]);
+}
+
+/* Adds the sum of the products of block @b, or of a part of it, to the sums of row @m. */
+INLINE void nibbles_add(const struct matmul_direct *d, const unsigned m, uint32_t b, v_int sum,
+                        v_flt scale, struct cols_acc *acc)
+{
+    acc->v[m] = v_fma(v_mulf(v_to_float(sum), scale), v_bcastf(&cols_x(d, m, b)->d), acc->v[m]);
 }
 
 /* Defines the loop over lines and blocks. @block is a statement, which adds the products of block
- * b, whose units are in unit. */
-#define NIBBLES_LOOP(d, high_first, block)                                                         \
+ * b, whose bytes are in v. */
+#define NIBBLES_LOOP(d, block)                                                                     \
     do {                                                                                           \
         const uint32_t n_all = (d)->K / 32;                                                        \
                                                                                                    \
@@ -57,9 +68,8 @@ INLINE void nibbles_units(const v_int *v, const bool high_first, v_int unit[8])
             UNROLL for (unsigned i = 0; i < NIBBLES_BLOCKS; i++) if (i < n_blocks)                 \
             {                                                                                      \
                 const uint32_t b = b0 + i;                                                         \
-                v_int unit[8];                                                                     \
+                const v_int *v = line + 4 * i;                                                     \
                                                                                                    \
-                nibbles_units(line + 4 * i, high_first, unit);                                     \
                 block;                                                                             \
             }                                                                                      \
         }                                                                                          \
@@ -68,22 +78,29 @@ INLINE void nibbles_units(const v_int *v, const bool high_first, v_int unit[8])
 /* ---- CT4 ---- */
 
 INLINE void nibbles_add_ct4(const struct matmul_direct *d, const unsigned m_n, uint32_t b,
-                            const v_int unit[8], struct coded_rows *rows, struct cols_acc *acc)
+                            const v_int *v, struct coded_rows *rows, struct cols_acc *acc)
 {
-    const struct cols_kind kind = {.steps = 8, .narrow = 8};
     const uint32_t g = coded_rows_find(d, b, rows);
     const v_flt scale = coded_rows_scale(d, rows->scale[g]);
+    int8_t order[DIRECT_M][32];
+    v_int sum[DIRECT_M];
 
+    nibbles_order(d, m_n, b, order);
+    UNROLL for (unsigned m = 0; m < m_n; m++) sum[m] = v_zero();
+    UNROLL for (unsigned i = 0; i < 8; i++)
+    {
+        const v_int w = nibbles_unit(v, i, false);
+
+        UNROLL for (unsigned m = 0; m < m_n; m++) sum[m] =
+            awq_dot(sum[m], w, v_bcast(order[m] + 4 * i));
+    }
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
-        const struct matmul_q8 *x = cols_x(d, m, b);
-        int8_t order[32];
+        const int32_t *nsum = cols_x(d, m, b)->nsum;
+        const v_int zeros = v_mul(v_load(rows->zero[g]), v_set(nsum[0] + nsum[1]));
+        const v_int all = VEC_PAIRS ? v_widen(zeros, sum[m]) : v_add(zeros, sum[m]);
 
-        gptq_order(x, 4, order);
-        const v_int zeros = v_mul(v_load(rows->zero[g]), v_set(x->nsum[0] + x->nsum[1]));
-        const v_int sum = v_add(cols_sum(unit, order, 0, kind), zeros);
-
-        acc->v[m] = v_fma(v_mulf(v_to_float(sum), scale), v_bcastf(&x->d), acc->v[m]);
+        nibbles_add(d, m, b, all, scale, acc);
     }
 }
 
@@ -94,38 +111,44 @@ INLINE void direct_ct4_rows(struct matmul_direct *d, const unsigned m_n)
 
     coded_rows_init(d, &rows);
     cols_begin(d, m_n, &acc);
-    NIBBLES_LOOP(d, false, nibbles_add_ct4(d, m_n, b, unit, &rows, &acc));
+    NIBBLES_LOOP(d, nibbles_add_ct4(d, m_n, b, v, &rows, &acc));
     cols_end(d, m_n, &acc);
 }
 
 /* ---- NF4 ---- */
 
 INLINE void nibbles_add_nf4(const struct matmul_direct *d, const unsigned m_n, uint32_t b,
-                            const v_int unit[8], const struct nf4_digits *digits,
+                            const v_int *v, const struct nf4_digits *digits,
                             struct coded_rows *rows, struct cols_acc *acc)
 {
-    const struct cols_kind kind = {.steps = 8, .narrow = 1};
     const uint32_t g = coded_rows_find(d, b, rows);
     const v_flt scale = v_mulf(coded_rows_scale(d, rows->scale[g]), v_setf(digits->unit));
     int8_t order[DIRECT_M][32];
-    v_int high[DIRECT_M], w[8];
+    v_int high[DIRECT_M], low[DIRECT_M];
 
-    UNROLL for (unsigned i = 0; i < 8; i++) w[i] = v_table16(unit[i], digits->high);
+    nibbles_order(d, m_n, b, order);
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
-        const struct matmul_q8 *x = cols_x(d, m, b);
+        const int32_t *nsum = cols_x(d, m, b)->nsum;
 
-        gptq_order(x, 4, order[m]);
-        high[m] = cols_sum(w, order[m], (x->nsum[0] + x->nsum[1]) * NF4_MIDDLE, kind);
+        high[m] = v_set((nsum[0] + nsum[1]) * NF4_MIDDLE);
+        low[m] = v_zero();
     }
-    UNROLL for (unsigned i = 0; i < 8; i++) w[i] = v_table16(unit[i], digits->low);
-    UNROLL for (unsigned m = 0; m < m_n; m++)
+    UNROLL for (unsigned i = 0; i < 8; i++)
     {
-        const struct matmul_q8 *x = cols_x(d, m, b);
-        const v_int sum = v_add(cols_sum(w, order[m], 0, kind), v_shl(high[m], NF4_LOW_BITS));
+        const v_int codes = nibbles_unit(v, i, true);
+        const v_int top = v_table16(codes, digits->high), rest = v_table16(codes, digits->low);
 
-        acc->v[m] = v_fma(v_mulf(v_to_float(sum), scale), v_bcastf(&x->d), acc->v[m]);
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const v_int x = v_bcast(order[m] + 4 * i);
+
+            high[m] = v_dot(high[m], top, x);
+            low[m] = v_dot(low[m], rest, x);
+        }
     }
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+        nibbles_add(d, m, b, v_add(v_shl(high[m], NF4_LOW_BITS), low[m]), scale, acc);
 }
 
 INLINE void direct_nf4_rows(struct matmul_direct *d, const unsigned m_n)
@@ -136,7 +159,7 @@ INLINE void direct_nf4_rows(struct matmul_direct *d, const unsigned m_n)
 
     coded_rows_init(d, &rows);
     cols_begin(d, m_n, &acc);
-    NIBBLES_LOOP(d, true, nibbles_add_nf4(d, m_n, b, unit, &digits, &rows, &acc));
+    NIBBLES_LOOP(d, nibbles_add_nf4(d, m_n, b, v, &digits, &rows, &acc));
     cols_end(d, m_n, &acc);
 }
 
@@ -147,9 +170,8 @@ INLINE void direct_nf4_rows(struct matmul_direct *d, const unsigned m_n)
 /* Holds the scales of VEC_N rows in the 4 × FP4_WORDS groups from group 4 × @begin on: @scale[i] is
  * that of a group, halved and divided by the factor of the matrix. */
 struct fp4_scales {
-    uint32_t begin;
     uint32_t words[FP4_WORDS][VEC_N] __attribute__((aligned(64)));
-    v_flt scale[4]; /* of the groups of two blocks */
+    v_flt factor, scale[4]; /* of the groups of two blocks */
 };
 
 static __attribute__((noinline)) void
@@ -159,36 +181,53 @@ TILE_NAME(fp4_words_load)(const struct matmul_direct *d, uint32_t begin, struct 
     const uint8_t *p =
         (const uint8_t *)d->coded->scales + (uint64_t)d->coded_row * n_groups + 4 * begin;
 
-    s->begin = begin;
+    if (n == FP4_WORDS) {
+        for (uint32_t j = 0; j < n; j += 4) {
+            v_int v[4];
+
+            load_rows16(p + 4 * j, n_groups, v);
+            UNROLL for (unsigned i = 0; i < 4; i++) v_store(s->words[j + i], v[i]);
+        }
+        return;
+    }
     for (unsigned i = 0; i < VEC_N; i++, p += n_groups)
         for (uint32_t j = 0; j < n; j++)
             memcpy(&s->words[j][i], p + 4 * j, 4);
 }
 
 INLINE void nibbles_add_fp4(const struct matmul_direct *d, const unsigned m_n, uint32_t b,
-                            const v_int unit[8], struct fp4_scales *s, struct cols_acc *acc)
+                            const v_int *v, struct fp4_scales *s, struct cols_acc *acc)
 {
-    const struct cols_kind kind = {.steps = 4, .zero = CODED_FP4_ZERO, .narrow = 4};
-    v_int w[8];
+    int8_t order[DIRECT_M][32];
 
     if (b % 2 == 0) {
         if (b / 2 % FP4_WORDS == 0)
             TILE_NAME(fp4_words_load)(d, b / 2, s);
         coded_e4m3(v_load(s->words[b / 2 % FP4_WORDS]), s->scale);
-        UNROLL for (unsigned i = 0; i < 4; i++) s->scale[i] =
-            v_mulf(s->scale[i], v_setf(coded_fp4_factor(d->coded)));
+        UNROLL for (unsigned i = 0; i < 4; i++) s->scale[i] = v_mulf(s->scale[i], s->factor);
     }
-    UNROLL for (unsigned i = 0; i < 8; i++) w[i] = v_table16(unit[i], TILE_NAME(coded_fp4_values));
-    int8_t order[DIRECT_M][32];
-    const int8_t *x[DIRECT_M];
-
-    UNROLL for (unsigned m = 0; m < m_n; m++)
-    {
-        gptq_order(cols_x(d, m, b), 4, order[m]);
-        x[m] = order[m];
-    }
+    nibbles_order(d, m_n, b, order);
     UNROLL for (unsigned part = 0; part < 2; part++)
-        cols_add(d, m_n, acc, b, part, x, w + 4 * part, s->scale[b % 2 * 2 + part], kind);
+    {
+        v_int sum[DIRECT_M];
+
+        UNROLL for (unsigned m = 0; m < m_n; m++) sum[m] = v_zero();
+        UNROLL for (unsigned i = 4 * part; i < 4 * part + 4; i++)
+        {
+            const v_int w = v_table16(nibbles_unit(v, i, false), fp4_codes);
+
+            /* The sum of the pairs of 16 k is at most 24 × 127 × 8 = 24384. */
+            UNROLL for (unsigned m = 0; m < m_n; m++) sum[m] =
+                awq_dot(sum[m], w, v_bcast(order[m] + 4 * i));
+        }
+        UNROLL for (unsigned m = 0; m < m_n; m++)
+        {
+            const v_int zeros = v_set(cols_x(d, m, b)->nsum[part] * BLOCK_FP4_ZERO);
+            const v_int all = VEC_PAIRS ? v_widen(zeros, sum[m]) : v_add(zeros, sum[m]);
+
+            nibbles_add(d, m, b, all, s->scale[b % 2 * 2 + part], acc);
+        }
+    }
 }
 
 INLINE void direct_ctfp4_rows(struct matmul_direct *d, const unsigned m_n)
@@ -196,8 +235,9 @@ INLINE void direct_ctfp4_rows(struct matmul_direct *d, const unsigned m_n)
     struct fp4_scales scales;
     struct cols_acc acc;
 
+    scales.factor = v_setf(coded_fp4_factor(d->coded));
     cols_begin(d, m_n, &acc);
-    NIBBLES_LOOP(d, false, nibbles_add_fp4(d, m_n, b, unit, &scales, &acc));
+    NIBBLES_LOOP(d, nibbles_add_fp4(d, m_n, b, v, &scales, &acc));
     cols_end(d, m_n, &acc);
 }
 

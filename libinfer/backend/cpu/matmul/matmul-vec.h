@@ -166,9 +166,13 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
 #if VEC_DIRECT
-#define CODED_FEW_AWQ .few = TILE_NAME(few_awq4), .few_m = AWQ_M
+#define DIRECT_FP8_NAME(stem) TILE_NAME(direct_##stem), FP8_ROWS, DIRECT_M
+#define CODED_DIRECT_FP8      .direct = TILE_NAME(direct_fp8), .direct_n = FP8_ROWS, .direct_m = DIRECT_M
+#define CODED_FEW_AWQ         .few = TILE_NAME(few_awq4), .few_m = AWQ_M
 #else
-#define CODED_FEW_AWQ .few = NULL
+#define DIRECT_FP8_NAME(stem) NULL, 0, 0
+#define CODED_DIRECT_FP8      .direct = NULL
+#define CODED_FEW_AWQ         .few = NULL
 #endif
 #if VEC_DIRECT
 #define CODED_FEW_GPTQ(bits) .few = TILE_NAME(few_gptq##bits), .few_m = GPTQ_M
@@ -232,8 +236,7 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(MLX5, mlx5, q5_k, DIRECT_PLANES_NAME(mlx5), TILE_NAME(decode_planes)),          \
             KERNEL(MLX6, mlx6, mlx6, DIRECT_PLANES_NAME(mlx6), TILE_NAME(decode_planes)),          \
             KERNEL(MLX8, mlx8, mlx8, DIRECT_PLANES_NAME(mlx8), TILE_NAME(decode_planes8)),         \
-            KERNEL(MXFP8, mxfp8, parts32, DIRECT_COLS_NAME(mxfp8),                                 \
-                   TILE_NAME(decode_planes_mxfp8)),                                                \
+            KERNEL(MXFP8, mxfp8, parts32, DIRECT_FP8_NAME(mxfp8), TILE_NAME(decode_planes_mxfp8)), \
             KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, DIRECT_PLANES_NAME(nvfp4_planes),             \
                    TILE_NAME(decode_planes_nvfp4)),                                                \
             CODED(GPTQ2, gptq2, q5_0, CODED_FEW_GPTQ(2)),                                          \
@@ -243,6 +246,6 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             CODED(AWQ4, awq4, q5_0, CODED_FEW_AWQ), CODED(CT4, ct4, q5_0, CODED_DIRECT(ct4)),      \
             CODED(CT8, rows8, coded8, CODED_DIRECT(coded8)),                                       \
             CODED(INT8, rows8, coded8, CODED_DIRECT(coded8)),                                      \
-            CODED(FP8, fp8, parts128, CODED_DIRECT(fp8)), CODED(NF4, nf4, nf4, CODED_DIRECT(nf4)), \
+            CODED(FP8, fp8, parts128, CODED_DIRECT_FP8), CODED(NF4, nf4, nf4, CODED_DIRECT(nf4)),  \
             CODED(CTFP4, ctfp4, q6_k, CODED_DIRECT(ctfp4)),                                        \
     }
