@@ -62,14 +62,6 @@ INLINE v_int ordered_codes(const uint8_t *lines, uint32_t k, const unsigned bits
     return v_and(v, v_set(mask));
 }
 
-/* Adds the products of 4 codes of each column to the integer sums. */
-INLINE v_int ordered_dot(v_int sum, v_int w, v_int x, const unsigned bits)
-{
-    if (bits == 8 && VEC_S8)
-        return v_dot_s8(sum, w, x);
-    return bits == 8 ? v_dot(sum, w, x) : awq_dot(sum, w, x);
-}
-
 /* Does the same as gptq_block(). */
 INLINE void ordered_block(const struct gptq_place *p, const uint8_t *lines, uint32_t b,
                           const unsigned bits, const unsigned m_n, struct gptq_strip *s)
@@ -86,16 +78,11 @@ INLINE void ordered_block(const struct gptq_place *p, const uint8_t *lines, uint
         awq_interleave(row, v);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
-            const v_int x = v_bcast(p->x[m][b].q + 4 * u);
+            const v_int x = cols_bcast(p->x[m][b].q + 4 * u);
 
             UNROLL for (unsigned i = 0; i < GPTQ_V; i++) sum[m][i] =
-                ordered_dot(sum[m][i], v[i], x, bits);
+                gptq_dot(sum[m][i], v[i], x, bits);
         }
     }
-    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
-    {
-        const v_int all = VEC_PAIRS && bits < 8 ? v_widen(v_zero(), sum[m][i]) : sum[m][i];
-
-        gptq_add(p->x[m] + b, bits, m, i, all, s);
-    }
+    gptq_add_block(p, b, bits, m_n, sum, s);
 }

@@ -92,7 +92,7 @@ INLINE void nibbles_add_ct4(const struct matmul_direct *d, const unsigned m_n, u
         const v_int w = nibbles_unit(v, i, false);
 
         UNROLL for (unsigned m = 0; m < m_n; m++) sum[m] =
-            awq_dot(sum[m], w, v_bcast(order[m] + 4 * i));
+            awq_dot(sum[m], w, cols_bcast(order[m] + 4 * i));
     }
     UNROLL for (unsigned m = 0; m < m_n; m++)
     {
@@ -141,7 +141,7 @@ INLINE void nibbles_add_nf4(const struct matmul_direct *d, const unsigned m_n, u
 
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
-            const v_int x = v_bcast(order[m] + 4 * i);
+            const v_int x = cols_bcast(order[m] + 4 * i);
 
             high[m] = v_dot(high[m], top, x);
             low[m] = v_dot(low[m], rest, x);
@@ -218,7 +218,7 @@ INLINE void nibbles_add_fp4(const struct matmul_direct *d, const unsigned m_n, u
 
             /* The sum of the pairs of 16 k is at most 24 × 127 × 8 = 24384. */
             UNROLL for (unsigned m = 0; m < m_n; m++) sum[m] =
-                awq_dot(sum[m], w, v_bcast(order[m] + 4 * i));
+                awq_dot(sum[m], w, cols_bcast(order[m] + 4 * i));
         }
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
