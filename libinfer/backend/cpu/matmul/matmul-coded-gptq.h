@@ -253,9 +253,7 @@ INLINE void gptq_columns(const struct matmul_args *a, uint32_t n, const unsigned
     static __attribute__((noinline)) void ordered##bits##_##m(const struct matmul_args *a,         \
                                                               uint32_t n)                          \
     {                                                                                              \
-        uint8_t lines[ORDERED_BYTES] __attribute__((aligned(64)));                                 \
-                                                                                                   \
-        gptq_columns(a, n, m, bits, lines);                                                        \
+        gptq_columns(a, n, m, bits, a->work);                                                      \
     }
 #if VEC_N == 16
 #define GPTQ_FNS(bits)  GPTQ_FN(1, bits) GPTQ_FN(2, bits) GPTQ_FN(3, bits) GPTQ_FN(4, bits)
@@ -272,7 +270,8 @@ static uint32_t gptq_few(const struct matmul_args *a, uint32_t n0, uint32_t n1,
 {
     const struct coded *c = a->coded;
 
-    if ((c->group % 32 != 0 && c->group != c->cols) || (c->order && !ordered_fits(c)))
+    if ((c->group % 32 != 0 && c->group != c->cols) ||
+        (c->order && (!a->work || matmul_work_bytes(c) == 0)))
         return n0;
     for (; n0 + GPTQ_COLUMNS <= n1; n0 += GPTQ_COLUMNS)
         columns(a, n0);

@@ -10,14 +10,7 @@
  * column. The numbers of x are already in the order of places.
  */
 
-#define ORDERED_LINE  (GPTQ_V * VEC_N) /* bytes of a line: one for each column */
-#define ORDERED_BYTES (1u << 20)       /* the most memory for lines, on the stack */
-
-/* Returns whether the lines fit. Codes of 3 bits may need a line after the last one. */
-INLINE bool ordered_fits(const struct coded *c)
-{
-    return ((uint64_t)c->cols * coded_kind(c->dtype).bits / 8 + 1) * ORDERED_LINE <= ORDERED_BYTES;
-}
+#define ORDERED_LINE (GPTQ_V * VEC_N) /* bytes of a line: one for each column */
 
 /* Splits the words of all columns into lines. */
 static __attribute__((noinline)) void TILE_NAME(ordered_lines)(const struct gptq_place *p,

@@ -94,6 +94,17 @@ static void compute_panel(const struct matmul_kernel *kernel, struct place *p, u
     multiply_panel(p, panel);
 }
 
+/* The lines of matmul-coded-ordered.h have at most 64 columns. Codes of 3 bits may need a line
+ * after the last one. */
+size_t matmul_work_bytes(const struct coded *c)
+{
+    if (!c || !c->order || !coded_kind(c->dtype).by_place)
+        return 0;
+    const uint64_t bytes = ((uint64_t)c->cols * coded_kind(c->dtype).bits / 8 + 1) * 64;
+
+    return bytes <= MATMUL_WORK_MAX ? (size_t)bytes : 0;
+}
+
 /* Computes columns without a panel, and returns the first column that is left. */
 static uint32_t compute_few(const struct matmul_kernel *kernel, const struct matmul_args *args,
                             uint32_t n0, uint32_t n1)

@@ -25,8 +25,7 @@
  * offsets belong to 16 elements, s is float(nsum[…]) × d, and offset is positive. For float formats
  * the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With prepared rows
  * of BF16 or F16, a chunk has 256 k, and the chain runs over its pairs of BF16 or its blocks of
- * F16. The sum of a chunk of FP8 or MXFP8 is computed as follows, from sum = 0:
- *     sum = fma(psum × 256, scale, sum) for each scale,
+ * F16. In FP8 and MXFP8, the sum of a chunk becomes fma(psum × 256, scale, sum) for each scale,
  * where psum is a chain of fma over the scale's k, whose weights are divided by 256.
  */
 
@@ -182,13 +181,12 @@ struct matmul_direct {
 
 /* Describes how the panels of different formats differ. If steps is 0, the panel has no int8. */
 struct tile_kind {
-    unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
-    unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
-    unsigned offset; /* number of units that share an offset: 4 or 8; 0: there are no offsets. The
-                        offset is multiplied by the sum of the units' x */
-    bool is_s8;      /* q is signed */
-    unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
-                        15 */
+    unsigned steps;    /* number of 4-element units that share a scale: 4 or 8 */
+    unsigned zero;     /* weights are q - 2^zero; if zero is 0, they are q */
+    unsigned offset;   /* number of units that share an offset: 4 or 8; 0: there are no offsets. The
+                          offset is multiplied by the sum of the units' x */
+    bool is_s8;        /* q is signed */
+    unsigned narrow;   /* units whose pairs of products are added up in 16 bits: 8 if q ≤ 15 */
     unsigned low_bits; /* if not 0: the units that share a scale are followed by as many units with
                           low digits r, and weights are (q - 2^zero) × 2^low_bits + r */
 };
