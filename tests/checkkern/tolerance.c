@@ -13,9 +13,10 @@
  * block form two chains of 16, whose sums are added. This makes 17 roundings, each by at most u =
  * 2^-11 of the magnitude of the block. Blocks are scaled so that no sum is below the normal range.
  *
- * NF4 (matmul-coded-float.h): the table of values is rounded to multiples of 1 / 8191 of its largest
- * magnitude, which changes each by at most half of this unit. The same error of all products whose
- * codes are equal does not cancel out, so the bound is that of the sum of magnitudes.
+ * NF4 (matmul-coded-float.h): the table of values is rounded to multiples of 1 / 8191 of its
+ * largest magnitude, which changes each by at most half of this unit. The same error of all
+ * products whose codes are equal does not cancel out, so the bound is that of the sum of
+ * magnitudes.
  *
  * F32 in two bfloat16 (matmul-tiles-amx.c): each factor is hi + lo + rest, with |lo| ≤ u |w|,
  * |rest| ≤ u^2 |w| and u = 2^-8. The kernel omits the product of the two lo and all products with

@@ -253,10 +253,8 @@ struct plan {
     struct stage *stages;
     uint32_t n_stages;
     struct rope_table *ropes;
-    uint32_t n_ropes;
-    uint32_t max_width; /* largest width of a value */
+    uint32_t n_ropes, max_width; /* max_width: largest width of a value */
     uint32_t max_chunk, max_head_dim, max_group, tile_rows;
-    uint64_t max_work; /* the most matmul_work_bytes() of a coded matrix */
     uint32_t max_taps, max_k_dim, max_conv_width;
     uint32_t drafted_floats; /* kept inputs of a drafted row in a recurrent layer, at most */
 
@@ -264,7 +262,7 @@ struct plan {
     uint64_t scratch_size;
     unsigned char *threads; /* [n_threads], each mem.size */
     struct thread_layout mem;
-    uint64_t act_private_size;
+    uint64_t act_private_size, max_work; /* max_work: the most matmul_work_bytes() of a matrix */
     unsigned n_threads;
     float *parts; /* [tasks, max_stretches, part_floats]: results of stretches, or NULL */
     uint64_t parts_size;
