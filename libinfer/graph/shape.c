@@ -75,9 +75,7 @@ static int check_planes(const struct graph_node *node, const struct weight *w,
     for (enum weight_plane p = 0; p < WEIGHT_PLANES; p++)
         if (info->needed & 1u << p && !w->planes[p])
             return err_set(reterr, EINVAL, "%s: %s has no %s", op, weight_name(w),
-                           p == WEIGHT_SCALES  ? "scales"
-                           : p == WEIGHT_ZEROS ? "offsets"
-                                               : "order of groups");
+                           p == WEIGHT_SCALES ? "scales" : "offsets");
     if ((unsigned)w->plane_type >= PLANE_TYPES || !(info->types & 1u << w->plane_type))
         return err_set(reterr, EINVAL, "%s: the scales of %s have a wrong type", op,
                        weight_name(w));

@@ -102,12 +102,19 @@ static int eagle3_bind(struct binder *b)
 {
     struct model *m = b->m;
     struct model_head *head = arena_zalloc(&m->arena, sizeof(*head));
+    int r;
 
-    if (!head || bind_split(b, model_w(m, SLOT_TAPS_JOIN), HPARAMS_TAPS, head->join) < 0 ||
-        bind_split(b, layer_w(m, 0, SLOT_Q), 2, head->q) < 0 ||
-        bind_split(b, layer_w(m, 0, SLOT_K), 2, head->k) < 0 ||
-        bind_split(b, layer_w(m, 0, SLOT_V), 2, head->v) < 0)
+    if (!head)
         return err_set(b->err, ENOMEM, "out of memory");
+    r = bind_split(b, model_w(m, SLOT_TAPS_JOIN), HPARAMS_TAPS, head->join);
+    if (r == 0)
+        r = bind_split(b, layer_w(m, 0, SLOT_Q), 2, head->q);
+    if (r == 0)
+        r = bind_split(b, layer_w(m, 0, SLOT_K), 2, head->k);
+    if (r == 0)
+        r = bind_split(b, layer_w(m, 0, SLOT_V), 2, head->v);
+    if (r < 0)
+        return r;
     m->head = head;
     return bind_tokens(b, head);
 }

@@ -160,7 +160,8 @@ void bind_name(const struct hparams *hp, const struct arch_slot *slot, uint32_t 
 /* weights.c: sets and counts the weight of a slot in a layer. */
 void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w);
 /* predictor.c: divides the columns of a matrix into @n equal parts: to[0] … to[n - 1], n at most
- * BIND_PARTS. -ENOMEM. */
+ * BIND_PARTS. A rotation of the input is divided, too. -EOPNOTSUPP: its groups reach across the
+ * parts; -ENOMEM. */
 #define BIND_PARTS 3u
 int bind_split(struct binder *b, const struct weight *w, uint32_t n, struct weight *to);
 /* bind-interleaved.c: a function for the member `bind` of struct arch. Binds the experts of gpt-oss

@@ -107,6 +107,10 @@ static int bytes_table(struct binder *b, const char *name, struct coded *c)
     if (!table)
         return err_set(b->err, ENOMEM, "out of memory");
     memcpy(table, map, 16 * sizeof(*table));
+    for (unsigned i = 0; i < 16; i++)
+        if (!isfinite(table[i]))
+            return err_set(b->err, EBADMSG, "value %u of the codes of %.96s is not finite", i,
+                           name);
     return 0;
 }
 

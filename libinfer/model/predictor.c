@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "graph/params.h"
 #include "model/arch.h"
 #include "quant/dtype.h"
 
@@ -60,6 +61,53 @@ static void split_decode(struct binder *b, const struct weight *w, uint32_t n_pa
     }
 }
 
+/* Returns part @k of a rotation, whose parts have @n columns each, or NULL: out of memory. */
+static const struct turn_params *split_turn(struct arena *arena, const struct turn_params *all,
+                                            uint32_t n, uint32_t k)
+{
+    const size_t first = (size_t)k * n, n_all = (size_t)all->n_rounds * n;
+    struct turn_params *part = arena_alloc(arena, sizeof(*part));
+    uint8_t *pairs = arena_alloc(arena, n_all);
+    float *turns = arena_alloc(arena, n_all * sizeof(*turns));
+
+    if (!part || !pairs || !turns)
+        return NULL;
+    for (uint32_t i = 0; i < all->n_rounds; i++) {
+        const size_t from = (size_t)i * all->width + first;
+
+        memcpy(pairs + (size_t)i * n, all->pairs + from, n);
+        memcpy(turns + (size_t)i * n, all->turns + from, n * sizeof(*turns));
+    }
+    *part = *all;
+    part->width = n;
+    part->factors = all->factors ? all->factors + first : NULL;
+    part->pairs = pairs;
+    part->turns = turns;
+    return part;
+}
+
+/* Divides the rotation of the input of @w, if it has one, among the parts. */
+static int split_turns(struct binder *b, const struct weight *w, uint32_t n_parts,
+                       struct weight *to)
+{
+    const uint32_t n = w->cols / n_parts;
+
+    if (!w->turn)
+        return 0;
+    if (w->turn->order || n % w->turn->group != 0)
+        return err_set(
+            b->err, EOPNOTSUPP,
+            "the input of %.96s is rotated in groups of %u columns, but %u columns of it "
+            "are multiplied separately",
+            w->name, w->turn->group, n);
+    for (uint32_t k = 0; k < n_parts; k++) {
+        to[k].turn = split_turn(&b->m->arena, w->turn, n, k);
+        if (!to[k].turn)
+            return err_set(b->err, ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
 int bind_split(struct binder *b, const struct weight *w, uint32_t n, struct weight *to)
 {
     assert(n <= BIND_PARTS && w->cols % n == 0);
@@ -68,7 +116,7 @@ int bind_split(struct binder *b, const struct weight *w, uint32_t n, struct weig
     for (uint32_t k = 0; k < n; k++)
         if (!to[k].data)
             return err_set(b->err, ENOMEM, "out of memory");
-    return 0;
+    return split_turns(b, w, n, to);
 }
 
 /* Returns a weight of the layer, or if it has none, the weight of the model. */

@@ -68,6 +68,12 @@ static inline uint32_t coded_groups(const struct coded *c)
     return DIV_UP(c->cols, c->group);
 }
 
+/* Returns whether all columns of a row share a scale, or groups are multiples of @n columns. */
+static inline bool coded_has_groups(const struct coded *c, uint32_t n)
+{
+    return c->group % n == 0 || c->group == c->cols;
+}
+
 /* Return the parts of a weight: the integer code of row @n at column @k, as it is stored; the zero
  * that is subtracted from such codes; and the scale. @g is a group. */
 unsigned coded_code(const struct coded *c, uint32_t n, uint32_t k);

@@ -17,7 +17,6 @@
 enum weight_plane {
     WEIGHT_SCALES,
     WEIGHT_ZEROS, /* what is added to the products of codes and scales of a group */
-    WEIGHT_ORDER, /* the group of each column; no format has this plane at present */
     WEIGHT_PLANES,
 };
 

@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 
 import coldstart  # noqa: E402
 import engine  # noqa: E402
+import formats  # noqa: E402
 import growth  # noqa: E402
 import machines  # noqa: E402
 import rows  # noqa: E402
@@ -29,7 +30,9 @@ from programs import Lock  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 PARTS = {"rows": rows.rows, "decode": engine.decode, "prefill": engine.prefill, "clients": serving.clients,
-         "cold": coldstart.cold_starts, "growth": growth.growth}
+         "cold": coldstart.cold_starts, "growth": growth.growth, "formats": formats.formats}
+# The parts that run only if they are named, because they take long.
+NAMED = ("formats",)
 # The options of a quick run, which takes less than 10 minutes with two threads.
 QUICK = {"parts": ["rows", "decode", "prefill"], "formats": ["Q4_K_M", "Q8_0", "Q4_0", "F16"],
          "rounds": 2, "repeat": 1, "prompt": 256, "generate": 32}
@@ -40,12 +43,16 @@ class Options(argparse.Namespace):
 
     forgotten = set()
 
+    def model_path(self, preset, shape=None, layers=0, vocab=0):
+        """Returns the name of the file that model() makes."""
+        size = "".join("-%d%s" % (n, mark) for n, mark in ((layers, "l"), (vocab, "v")) if n)
+        return self.models / ("%s%s-%s.gguf" % (shape or self.shape, size, preset))
+
     def model(self, preset, shape=None, layers=0, vocab=0):
         """Returns the file of the model of random weights stored as @preset; makes it if needed.
         A number of 0 stands for the shape's own."""
         shape = shape or self.shape
-        size = "".join("-%d%s" % (n, mark) for n, mark in ((layers, "l"), (vocab, "v")) if n)
-        path = self.models / ("%s%s-%s.gguf" % (shape, size, preset))
+        path = self.model_path(preset, shape, layers, vocab)
         if not path.exists():
             print("making %s" % path, file=sys.stderr, flush=True)
             self.models.mkdir(parents=True, exist_ok=True)
@@ -88,9 +95,12 @@ def parse(argv):
         help="compare only single rows, decoding and prefill of four formats, in less than\n"
              "10 minutes, for work on kernels; other options change the choice")
     add("--part", action="append", dest="parts", choices=list(PARTS),
-        help="run only this part")
+        help="run only this part; formats, a table of all formats of GGUF files, runs only if\n"
+             "it is named")
     add("--format", action="append", dest="formats", metavar="TYPE",
-        choices=engine.TARGETED + engine.INFORMATION, help="measure only this format (%s)"
+        choices=list(dict.fromkeys(engine.TARGETED + engine.INFORMATION + formats.FORMATS)),
+        help="measure only this format: in the parts decode and prefill %s,\n"
+             "in the part formats any format of GGUF files except floats"
         % ", ".join(engine.TARGETED + engine.INFORMATION))
     add("--models", type=pathlib.Path, metavar="DIR",
         default=os.environ.get("BENCH_DIR", tempfile.gettempdir() + "/sconce-bench"),
@@ -175,7 +185,7 @@ def measure(figures):
     print("%s, %s, %d rounds, %s:" % (machine(options.threads), isa, options.rounds,
                                       datetime.date.today().isoformat()), flush=True)
     for name, part in PARTS.items():
-        if not options.parts or name in options.parts:
+        if name in (options.parts or [n for n in PARTS if n not in NAMED]):
             part(options, figures)
             figures.tell_machine()
             figures.save(None, options.json)

@@ -5,7 +5,7 @@
 #
 #   compare.sh [--sconce PATH] [--llama-bench PATH] [--ik-bench PATH] [--llama-server PATH]
 #              [--mistralrs PYTHON] [--quick]
-#              [--part rows|decode|prefill|clients|cold|growth]... [OPTION]...
+#              [--part rows|decode|prefill|clients|cold|growth|formats]... [OPTION]...
 #
 # compare.sh --help names all options. Needs python3.
 set -u

@@ -23,7 +23,7 @@ import engine
 from figures import markdown, put
 
 TREE = pathlib.Path(__file__).resolve().parent.parent.parent
-SECTIONS = ("decode", "prefill", "clients", "clients-shapes", "gaps", "cold", "contexts", "growth")
+SECTIONS = ("decode", "prefill", "formats", "clients", "clients-shapes", "gaps", "cold", "contexts", "growth")
 # The rows of the table of worst ratios. Each has the name of a figure, the section and the row of
 # the figure, the columns of sconce and of llama.cpp, the unit, and whether less is better.
 WORST = (("writing an answer, Q4_K_M", "decode", "Q4_K_M", 1, 3, "tokens/s", False),

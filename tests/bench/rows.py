@@ -5,7 +5,9 @@ import subprocess
 
 # At this number of bytes per cycle or more, the memory limits decoding, and not the CPU.
 BARS = {**dict.fromkeys(("F32", "F16", "BF16", "Q8_0"), 8),
-        **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"), 5)}
+        **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "GPTQ2", "GPTQ3",
+                         "GPTQ4", "GPTQ8", "AWQ4", "CT4", "CT8", "INT8", "CTFP4", "FP8", "FP8_128",
+                         "MXFP8", "NF4"), 5)}
 
 
 def rates(text):

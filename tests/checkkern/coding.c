@@ -4,6 +4,7 @@
 
 #include "coding.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -75,6 +76,8 @@ void coding_init(struct check *c, struct coding *t, const struct coding_shape *s
     t->act = guarded_new(act * s->M, false);
     t->bias = guarded_new(s->N * sizeof(float), true);
     t->y = guarded_new((size_t)s->M * s->N * sizeof(float), true);
+    t->work =
+        guarded_new(s->ordered ? ALIGN_UP((size_t)s->K * bits * 8 + 64, MATMUL_ALIGN) : 0, false);
     fill_bytes(c, &t->codes);
     fill_bytes(c, &t->zeros);
     fill_scales(c, t, n_scales);
@@ -112,6 +115,8 @@ void coding_init(struct check *c, struct coding *t, const struct coding_shape *s
         .ldy = s->N,
         .bias = s->bias ? t->bias.data : NULL,
     };
+    assert(matmul_work_bytes(&t->coded) <= t->work.size);
+    t->args.work = s->ordered ? t->work.data : NULL;
     matmul_prepare(ops, kind, t->x.data, s->K, s->K, 0, s->M, t->act.data);
 }
 
@@ -132,6 +137,7 @@ void coding_done(struct check *c, struct coding *t)
     ok &= guarded_done(&t->act);
     ok &= guarded_done(&t->bias);
     ok &= guarded_done(&t->y);
+    ok &= guarded_done(&t->work);
     if (!ok)
         check_fail(c, "%s M %u N %u K %u wrote out of bounds", dtype_info(t->s.dtype)->name, t->s.M,
                    t->s.N, t->s.K);

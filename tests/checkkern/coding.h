@@ -19,7 +19,7 @@ struct coding_shape {
 struct coding {
     struct coding_shape s;
     struct coded coded;
-    struct guarded codes, scales, zeros, order, x, act, bias, y;
+    struct guarded codes, scales, zeros, order, x, act, bias, y, work;
     struct matmul_args args;
 };
 

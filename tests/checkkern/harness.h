@@ -131,6 +131,9 @@ void fill_floats(struct check *c, enum fill fill, float *x, size_t n);
  * Σ|terms|.
  */
 double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude);
+/* Returns the largest error due to the rounding of the values of NF4. @magnitude is the sum of the
+ * magnitudes of the products if each code had the largest value. */
+double tolerance_table(double magnitude);
 /* Returns the limit of the root mean square of (error / magnitude). This limit is lower than the
  * limit of a single error, because errors have random signs. */
 double tolerance_rms(uint64_t n_terms, unsigned n_roundings);

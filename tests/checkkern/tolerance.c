@@ -13,6 +13,11 @@
  * block form two chains of 16, whose sums are added. This makes 17 roundings, each by at most u =
  * 2^-11 of the magnitude of the block. Blocks are scaled so that no sum is below the normal range.
  *
+ * NF4 (matmul-coded-float.h): the table of values is rounded to multiples of 1 / 8191 of its
+ * largest magnitude, which changes each by at most half of this unit. The same error of all
+ * products whose codes are equal does not cancel out, so the bound is that of the sum of
+ * magnitudes.
+ *
  * F32 in two bfloat16 (matmul-tiles-amx.c): each factor is hi + lo + rest, with |lo| ≤ u |w|,
  * |rest| ≤ u^2 |w| and u = 2^-8. The kernel omits the product of the two lo and all products with
  * a rest.
@@ -31,6 +36,11 @@ double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude)
 {
     /* Results and products below the normal range round by half of the smallest denormal. */
     return (double)(n_terms + n_roundings) * UNIT * magnitude + (double)n_terms * 0x1p-149;
+}
+
+double tolerance_table(double magnitude)
+{
+    return 0.5 / 8191 * magnitude;
 }
 
 double tolerance_rms(uint64_t n_terms, unsigned n_roundings)

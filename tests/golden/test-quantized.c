@@ -43,7 +43,7 @@ static const struct quantized {
     {"ct8", 2e-3, 1e-6},
     {"fp8", 1e-9, 1e-6},
     {"ctfp4", 2e-3, 1e-6},
-    {"nf4", 1e-9, 1e-6},
+    {"nf4", 2e-3, 1e-6},
     {"gptq4-moe", 2e-2, 1e-6},
     {"awq4-moe", 2e-2, 1e-6},
     {"paro", 2e-3, 1e-6},

@@ -17,6 +17,7 @@
 struct input {
     const void *act[MATMUL_ACT_N];
     size_t stride[MATMUL_ACT_N];
+    void *work; /* the thread's memory for products (struct matmul_args) */
 };
 
 void exec_prepare_row(const struct exec *x, const struct stage *s, uint32_t i, float *row,
@@ -71,6 +72,7 @@ static void prepare_input(const struct exec *x, const struct stage *s, unsigned 
     const bool private = n <= PRIVATE_ROWS && (uint64_t)n * s->K <= PRIVATE_ELEMS;
     uint32_t begin, end;
 
+    ret_in->work = mine + plan->mem.work;
     if (only_floats(s)) {
         ret_in->act[MATMUL_ACT_F32] = exec_row(x, s->src[0], 0);
         ret_in->stride[MATMUL_ACT_F32] = plan->values[s->src[0]].ld * sizeof(float);
@@ -126,12 +128,12 @@ static void multiply_block(const struct exec *x, const struct stage *s, const st
         .bias = m->bias ? m->bias + column : NULL,
         .packed = m->packed,
         .planes = {matrix_plane(m, WEIGHT_SCALES, 0, b->n0),
-                   matrix_plane(m, WEIGHT_ZEROS, 0, b->n0),
-                   matrix_plane(m, WEIGHT_ORDER, 0, b->n0)},
+                   matrix_plane(m, WEIGHT_ZEROS, 0, b->n0)},
         .plane_type = m->plane_type,
         .group = m->group,
         .coded = m->coded,
         .coded_first = m->coded_first + b->n0,
+        .work = in->work,
         .quarter = quarter,
         .next = next,
     };

@@ -51,6 +51,7 @@ static int matrix_set(struct fuser *f, const struct graph_node *n, struct matrix
         .data = n->w.data, .name = n->w.name, .dtype = n->w.dtype, .packed = n->w.packed};
     m->coded = n->w.coded;
     m->coded_first = n->w.coded_first;
+    f->plan->max_work = MAX(f->plan->max_work, matmul_work_bytes(m->coded));
     if (dtype_info(m->dtype)->planes)
         matrix_set_planes(&n->w, m);
     if (n->w.cols > matmul_most_columns(m->dtype))

@@ -222,6 +222,7 @@ static struct thread_layout program_thread_layout(const struct plan *plan)
     m.tile[1] = place_part(&at, rows * plan->max_chunk * f);
     m.act = place_part(&at, plan->act_private_size);
     m.bias = place_part(&at, plan->max_chunk * f);
+    m.work = place_part(&at, plan->max_work);
     m.route = place_part(&at, plan->max_width * (2 * f + sizeof(bool)));
     m.taps = place_part(&at, plan->max_taps * sizeof(float *));
     m.delta = place_part(&at, DELTA_ROWS * (2 * (uint64_t)plan->max_k_dim + DELTA_GATES) * f);

@@ -228,6 +228,7 @@ struct thread_layout {
     uint64_t tile[2];     /* [max_rows, max_chunk]: pieces of products */
     uint64_t act;         /* rows that the thread prepares for itself, if they are few */
     uint64_t bias;        /* [max_chunk]: biases of a piece of an expert */
+    uint64_t work;        /* [max_work] bytes: for products with coded matrices */
     uint64_t route;       /* [max_width]: two lists of floats and one of bool */
     uint64_t taps;        /* [max_taps]: addresses of the rows that a convolution adds */
     uint64_t delta;       /* [DELTA_ROWS]: 2 × max_k_dim floats and the gates of a row */
@@ -251,8 +252,7 @@ struct plan {
     bool has_input;
     struct stage *stages;
     struct rope_table *ropes;
-    uint32_t n_stages, n_ropes;
-    uint32_t max_width; /* largest width of a value */
+    uint32_t n_stages, n_ropes, max_width; /* max_width: largest width of a value */
     uint32_t max_chunk, max_head_dim, max_group, tile_rows;
     uint32_t max_taps, max_k_dim, max_conv_width;
     uint32_t drafted_floats; /* kept inputs of a drafted row in a recurrent layer, at most */
@@ -261,7 +261,7 @@ struct plan {
     uint64_t scratch_size;
     unsigned char *threads; /* [n_threads], each mem.size */
     struct thread_layout mem;
-    uint64_t act_private_size;
+    uint64_t act_private_size, max_work; /* max_work: the most matmul_work_bytes() of a matrix */
     unsigned n_threads;
     float *parts; /* [tasks, max_stretches, part_floats]: results of stretches, or NULL */
     uint64_t parts_size;

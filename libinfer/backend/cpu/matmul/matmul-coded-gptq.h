@@ -54,7 +54,9 @@ INLINE void gptq_group(const struct coded *c, uint32_t n, uint32_t g, struct gpt
     }
 }
 
-/* Writes the 32 numbers of a block of x in the order of units. */
+/* Writes the 32 numbers of a block of x in the order of units. The empty assembly makes compilers
+ * broadcast these numbers from memory; gcc would extract them from a vector, which takes three
+ * instructions more for each four. */
 INLINE void gptq_order(const struct matmul_q8 *x, const unsigned bits, int8_t q[32])
 {
     const __m128i order = bits == 2
@@ -63,44 +65,39 @@ INLINE void gptq_order(const struct matmul_q8 *x, const unsigned bits, int8_t q[
     const __m256i v = _mm256_loadu_si256((const void *)x->q);
 
     _mm256_storeu_si256((void *)q, _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(order)));
+    __asm__("" : "+m"(*(int8_t(*)[32])q));
 }
 
-/* Splits a word, whose lowest 24 bits are 8 codes of 3 bits, into two units. */
-INLINE void gptq_split3(v_int v, v_int unit[2])
+/* Splits words, whose lowest 24 bits are 8 codes of 3 bits, into two units: the bits 0 … 2 and 3 …
+ * 5 of each byte. */
+INLINE v_int gptq_split3(v_int v)
 {
     const v_int four = v_or(v_and(v, v_set(0xfff)), v_and(v_shl(v, 4), v_set(0x0fff0000)));
-    const v_int two =
-        v_or(v_and(four, v_set(0x003f003f)), v_and(v_shl(four, 2), v_set(0x3f003f00)));
 
-    unit[0] = v_and(two, v_set(0x07070707));
-    unit[1] = v_and(v_shr(two, 3), v_set(0x07070707));
+    return v_or(v_and(four, v_set(0x003f003f)), v_and(v_shl(four, 2), v_set(0x3f003f00)));
 }
 
-/* Unpacks 32 codes of VEC_N columns, whose words begin at @w. */
-INLINE void gptq_units(const uint8_t *w, uint64_t stride, const unsigned bits, v_int unit[8])
+/* Returns part @i of 32 codes of VEC_N columns, whose words begin at @w. With fewer than 8 bits,
+ * its bytes have the codes of the units of the part, lowest bits first. */
+INLINE v_int gptq_part(const uint8_t *w, uint64_t stride, const unsigned bits, const unsigned i)
 {
-    v_int v[8];
+    if (bits != 3)
+        return v_load(w + i * stride);
+    if (i == 0)
+        return gptq_split3(v_load(w));
+    if (i == 3)
+        return gptq_split3(v_shr(v_load(w + 2 * stride), 8));
+    return gptq_split3(v_or(v_shr(v_load(w + (i - 1) * stride), 32 - 8 * i),
+                            v_shl(v_load(w + i * stride), 8 * i)));
+}
 
-    UNROLL for (unsigned i = 0; i < bits; i++) v[i] = v_load(w + i * stride);
-    if (bits == 8) {
-        UNROLL for (unsigned i = 0; i < 8; i++) unit[i] =
-            v_xor(v[i], v_set(VEC_S8 ? 0x80808080 : 0));
-        return;
-    }
-    if (bits == 3) {
-        gptq_split3(v[0], unit);
-        gptq_split3(v_or(v_shr(v[0], 24), v_shl(v[1], 8)), unit + 2);
-        gptq_split3(v_or(v_shr(v[1], 16), v_shl(v[2], 16)), unit + 4);
-        gptq_split3(v_shr(v[2], 8), unit + 6);
-        return;
-    }
-    UNROLL for (unsigned i = 0; i < 8; i++)
-    {
-        const unsigned each = 8 / bits; /* units of a word */
-
-        unit[i] =
-            v_and(v_shr(v[i / each], bits * (i % each)), v_set(((1u << bits) - 1) * 0x01010101));
-    }
+/* Adds the products of 4 codes of each column to integer sums. With VEC_PAIRS and codes of fewer
+ * bits, lanes have 16 bits (awq_dot()). */
+INLINE v_int gptq_dot(v_int sum, v_int w, v_int x, const unsigned bits)
+{
+    if (bits == 8 && VEC_S8)
+        return v_dot_s8(sum, w, x);
+    return bits == 8 ? v_dot(sum, w, x) : awq_dot(sum, w, x);
 }
 
 /* Adds the integer sums of a block to the float sums. */
@@ -115,6 +112,18 @@ INLINE void gptq_add(const struct matmul_q8 *x, const unsigned bits, const unsig
     s->acc[m][i] = v_fma(scaled, v_bcastf(&x->d), s->acc[m][i]);
     if (bits == 8)
         s->offsets[m][i] = v_fma(s->offset[i], v_bcastf(&x->s), s->offsets[m][i]);
+}
+
+/* Adds the sums of gptq_dot() for block @b to the float sums of @m_n rows. */
+INLINE void gptq_add_block(const struct gptq_place *p, uint32_t b, const unsigned bits,
+                           const unsigned m_n, v_int sum[GPTQ_M][GPTQ_V], struct gptq_strip *s)
+{
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
+    {
+        const v_int all = VEC_PAIRS && bits < 8 ? v_widen(v_zero(), sum[m][i]) : sum[m][i];
+
+        gptq_add(p->x[m] + b, bits, m, i, all, s);
+    }
 }
 
 /* Adds the sums of offsets to the other sums if a chunk or the row ends at element @k. */
@@ -139,33 +148,58 @@ INLINE const uint8_t *gptq_ahead(const struct gptq_place *p, uint32_t row)
                : p->w + (row + GPTQ_AHEAD - p->n_rows) * p->stride + 4 * GPTQ_COLUMNS;
 }
 
+/* Adds the products of a unit of @m_n rows to the integer sums. @x has the numbers of each row. */
+INLINE void gptq_dots(const v_int part[GPTQ_V], const unsigned bits, const unsigned i_unit,
+                      const int8_t *const x[GPTQ_M], const unsigned m_n, v_int sum[GPTQ_M][GPTQ_V])
+{
+    const v_int mask = v_set(((1u << bits) - 1) * 0x01010101);
+    v_int unit[GPTQ_V];
+
+    UNROLL for (unsigned i = 0; i < GPTQ_V; i++) unit[i] =
+        bits == 8 ? v_xor(part[i], v_set(VEC_S8 ? 0x80808080 : 0))
+                  : v_and(v_shr(part[i], bits * i_unit), mask);
+    UNROLL for (unsigned m = 0; m < m_n; m++)
+    {
+        const v_int four = cols_bcast(x[m]);
+
+        UNROLL for (unsigned i = 0; i < GPTQ_V; i++) sum[m][i] =
+            gptq_dot(sum[m][i], unit[i], four, bits);
+    }
+}
+
 /* Adds the products of block @b. */
 INLINE void gptq_block(const struct gptq_place *p, uint32_t b, const unsigned bits,
                        const unsigned m_n, struct gptq_strip *s)
 {
-    const struct cols_kind kind = {
-        .steps = 8, .is_s8 = bits == 8 && VEC_S8, .narrow = bits < 8 ? 8 : 1};
+    const unsigned n_parts = bits == 3 ? 4 : bits, n_units = 8 / n_parts;
     const uint8_t *w = p->w + (uint64_t)b * bits * p->stride;
     const uint8_t *ahead = gptq_ahead(p, b * bits);
-    const int8_t *x[GPTQ_M];
+    v_int sum[GPTQ_M][GPTQ_V];
     int8_t q[GPTQ_M][32];
 
-    UNROLL for (unsigned m = 0; m < m_n; m++)
+    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
+        sum[m][i] = v_zero();
+    UNROLL for (unsigned m = 0; bits < 8 && m < m_n; m++) gptq_order(p->x[m] + b, bits, q[m]);
+    UNROLL for (unsigned t = 0; t < n_parts; t++)
     {
-        x[m] = bits < 8 ? q[m] : p->x[m][b].q;
-        if (bits < 8)
-            gptq_order(p->x[m] + b, bits, q[m]);
-    }
-    UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
-    {
-        v_int unit[8];
+        v_int part[GPTQ_V];
 
-        UNROLL for (unsigned t = 0; t < bits; t++) if (4 * VEC_N * i % 64 == 0)
-            prefetch_line(ahead + t * p->stride + 4 * VEC_N * i);
-        gptq_units(w + 4 * VEC_N * i, p->stride, bits, unit);
-        UNROLL for (unsigned m = 0; m < m_n; m++)
-            gptq_add(p->x[m] + b, bits, m, i, cols_sum(unit, x[m], 0, kind), s);
+        UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
+        {
+            if (t < bits && 4 * VEC_N * i % 64 == 0)
+                prefetch_line(ahead + t * p->stride + 4 * VEC_N * i);
+            part[i] = gptq_part(w + 4 * VEC_N * i, p->stride, bits, t);
+        }
+        UNROLL for (unsigned u = 0; u < n_units; u++)
+        {
+            const int8_t *x[GPTQ_M];
+
+            UNROLL for (unsigned m = 0; m < m_n; m++) x[m] =
+                (bits < 8 ? q[m] : p->x[m][b].q) + 4 * (n_units * t + u);
+            gptq_dots(part, bits, u, x, m_n, sum);
+        }
     }
+    gptq_add_block(p, b, bits, m_n, sum, s);
 }
 
 #include "backend/cpu/matmul/matmul-coded-ordered.h"
@@ -219,9 +253,7 @@ INLINE void gptq_columns(const struct matmul_args *a, uint32_t n, const unsigned
     static __attribute__((noinline)) void ordered##bits##_##m(const struct matmul_args *a,         \
                                                               uint32_t n)                          \
     {                                                                                              \
-        uint8_t lines[ORDERED_BYTES] __attribute__((aligned(64)));                                 \
-                                                                                                   \
-        gptq_columns(a, n, m, bits, lines);                                                        \
+        gptq_columns(a, n, m, bits, a->work);                                                      \
     }
 #if VEC_N == 16
 #define GPTQ_FNS(bits)  GPTQ_FN(1, bits) GPTQ_FN(2, bits) GPTQ_FN(3, bits) GPTQ_FN(4, bits)
@@ -238,7 +270,8 @@ static uint32_t gptq_few(const struct matmul_args *a, uint32_t n0, uint32_t n1,
 {
     const struct coded *c = a->coded;
 
-    if ((c->group % 32 != 0 && c->group != c->cols) || (c->order && !ordered_fits(c)))
+    if ((c->group % 32 != 0 && c->group != c->cols) ||
+        (c->order && (!a->work || matmul_work_bytes(c) == 0)))
         return n0;
     for (; n0 + GPTQ_COLUMNS <= n1; n0 += GPTQ_COLUMNS)
         columns(a, n0);

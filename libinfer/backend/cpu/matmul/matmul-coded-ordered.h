@@ -10,14 +10,7 @@
  * column. The numbers of x are already in the order of places.
  */
 
-#define ORDERED_LINE  (GPTQ_V * VEC_N) /* bytes of a line: one for each column */
-#define ORDERED_BYTES (1u << 20)       /* the most memory for lines, on the stack */
-
-/* Returns whether the lines fit. Codes of 3 bits may need a line after the last one. */
-INLINE bool ordered_fits(const struct coded *c)
-{
-    return ((uint64_t)c->cols * coded_kind(c->dtype).bits / 8 + 1) * ORDERED_LINE <= ORDERED_BYTES;
-}
+#define ORDERED_LINE (GPTQ_V * VEC_N) /* bytes of a line: one for each column */
 
 /* Splits the words of all columns into lines. */
 static __attribute__((noinline)) void TILE_NAME(ordered_lines)(const struct gptq_place *p,
@@ -62,14 +55,6 @@ INLINE v_int ordered_codes(const uint8_t *lines, uint32_t k, const unsigned bits
     return v_and(v, v_set(mask));
 }
 
-/* Adds the products of 4 codes of each column to the integer sums. */
-INLINE v_int ordered_dot(v_int sum, v_int w, v_int x, const unsigned bits)
-{
-    if (bits == 8 && VEC_S8)
-        return v_dot_s8(sum, w, x);
-    return bits == 8 ? v_dot(sum, w, x) : awq_dot(sum, w, x);
-}
-
 /* Does the same as gptq_block(). */
 INLINE void ordered_block(const struct gptq_place *p, const uint8_t *lines, uint32_t b,
                           const unsigned bits, const unsigned m_n, struct gptq_strip *s)
@@ -86,16 +71,11 @@ INLINE void ordered_block(const struct gptq_place *p, const uint8_t *lines, uint
         awq_interleave(row, v);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
-            const v_int x = v_bcast(p->x[m][b].q + 4 * u);
+            const v_int x = cols_bcast(p->x[m][b].q + 4 * u);
 
             UNROLL for (unsigned i = 0; i < GPTQ_V; i++) sum[m][i] =
-                ordered_dot(sum[m][i], v[i], x, bits);
+                gptq_dot(sum[m][i], v[i], x, bits);
         }
     }
-    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
-    {
-        const v_int all = VEC_PAIRS && bits < 8 ? v_widen(v_zero(), sum[m][i]) : sum[m][i];
-
-        gptq_add(p->x[m] + b, bits, m, i, all, s);
-    }
+    gptq_add_block(p, b, bits, m_n, sum, s);
 }

@@ -94,6 +94,17 @@ static void compute_panel(const struct matmul_kernel *kernel, struct place *p, u
     multiply_panel(p, panel);
 }
 
+/* The lines of matmul-coded-ordered.h have at most 64 columns. Codes of 3 bits may need a line
+ * after the last one. */
+size_t matmul_work_bytes(const struct coded *c)
+{
+    if (!c || !c->order || !coded_kind(c->dtype).by_place)
+        return 0;
+    const uint64_t bytes = ((uint64_t)c->cols * coded_kind(c->dtype).bits / 8 + 1) * 64;
+
+    return bytes <= MATMUL_WORK_MAX ? (size_t)bytes : 0;
+}
+
 /* Computes columns without a panel, and returns the first column that is left. */
 static uint32_t compute_few(const struct matmul_kernel *kernel, const struct matmul_args *args,
                             uint32_t n0, uint32_t n1)
@@ -104,7 +115,7 @@ static uint32_t compute_few(const struct matmul_kernel *kernel, const struct mat
     if (kernel->few && args->M <= kernel->few_m)
         return kernel->few(args, n0, n1);
     if (!kernel->direct || args->M > kernel->direct_m || args->K % 64 != 0 || c->order ||
-        (c->group % 32 != 0 && c->group != c->cols))
+        !coded_has_groups(c, kernel->group))
         return n0;
     a.row_bytes = (size_t)c->cols * coded_kind(c->dtype).bits / 8;
     a.w = (const uint8_t *)c->codes + args->coded_first * a.row_bytes;
@@ -116,7 +127,9 @@ void matmul_coded(const struct matmul_kernel *kernel, const struct matmul_args *
                   uint32_t n1)
 {
     const bool is_float = args->kind == MATMUL_ACT_F32;
-    const uint32_t step = is_float ? PANEL_K_F32 : PANEL_K;
+    const uint32_t step = is_float                              ? PANEL_K_F32
+                          : args->coded->dtype == INF_DTYPE_NF4 ? PANEL_K_TWO
+                                                                : PANEL_K;
     const size_t elem = sizeof(float), block = sizeof(struct matmul_q8);
     const struct coded *c = args->coded;
     const bool by_place = coded_kind(c->dtype).by_place;
@@ -127,7 +140,7 @@ void matmul_coded(const struct matmul_kernel *kernel, const struct matmul_args *
         matmul_rows_ref(args, n0, n1);
         return;
     }
-    if (c->group % 32 != 0 && kernel->multiply_16)
+    if (!coded_has_groups(c, kernel->group) && kernel->multiply_16)
         p.multiply = kernel->multiply_16;
     n0 = compute_few(kernel, args, n0, n1);
     const uint32_t width = by_place ? n1 - n0 : PANEL_N;

@@ -288,11 +288,7 @@ static void TILE_NAME(decode_planes_mxfp8)(struct matmul_panel *panel, unsigned 
     uint32_t scales[PANEL_K_F32 / 32][16] __attribute__((aligned(64)));
 
     TILE_NAME(plane_words)(p, p->scales, k / 32, kc / 32, scales);
-    for (uint32_t i = 0; i < kc; i++)
-        for (unsigned c = 0; c < 16; c += VEC_N) {
-            float *f = &panel->f[i][16 * half + c];
-
-            v_storef(f,
-                     v_mulf(v_mulf(v_loadf(f), v_setf(256)), plane_floats(p, &scales[i / 32][c])));
-        }
+    for (uint32_t b = 0; b < kc / 32; b++)
+        for (unsigned c = 0; c < 16; c += VEC_N)
+            v_storef(&panel->scale[b][16 * half + c], plane_floats(p, &scales[b][c]));
 }

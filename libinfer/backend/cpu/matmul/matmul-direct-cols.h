@@ -55,6 +55,16 @@ INLINE const struct matmul_q8 *cols_x(const struct matmul_direct *d, unsigned m,
     return (const struct matmul_q8 *)(d->act + m * d->act_stride) + block;
 }
 
+/* Repeats the 4 bytes at @p in all lanes. The assembly keeps gcc from loading the bytes into a
+ * general register, from which each use would need two instructions. */
+INLINE v_int cols_bcast(const int8_t *p)
+{
+    v_int v;
+
+    __asm__("vpbroadcastd %1, %0" : "=v"(v) : "m"(*(const int8_t(*)[4])p));
+    return v;
+}
+
 /* Adds the products of kind.steps units of codes and the numbers at @q to @first. */
 INLINE v_int cols_sum(const v_int *w, const int8_t *q, int32_t first, const struct cols_kind kind)
 {
@@ -62,7 +72,7 @@ INLINE v_int cols_sum(const v_int *w, const int8_t *q, int32_t first, const stru
 
     UNROLL for (unsigned s = 0; s < kind.steps; s++)
     {
-        const v_int x = v_bcast(q + 4 * s);
+        const v_int x = cols_bcast(q + 4 * s);
 
         if (kind.is_s8)
             sum = v_dot_s8(sum, w[s], x);

@@ -25,7 +25,8 @@
  * offsets belong to 16 elements, s is float(nsum[…]) × d, and offset is positive. For float formats
  * the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With prepared rows
  * of BF16 or F16, a chunk has 256 k, and the chain runs over its pairs of BF16 or its blocks of
- * F16.
+ * F16. In FP8 and MXFP8, the sum of a chunk becomes fma(psum × 256, scale, sum) for each scale,
+ * where psum is a chain of fma over the scale's k, whose weights are divided by 256.
  */
 
 #include <math.h>
@@ -43,6 +44,7 @@
 #define PANEL_N       32u  /* columns of a panel */
 #define PANEL_K       512u /* elements per chunk for quantized formats */
 #define PANEL_K_F32   128u /* elements per chunk for float formats */
+#define PANEL_K_TWO   256u /* for quantized formats whose panels have two digits for an element */
 #define PANEL_K_PAIRS 256u /* for BF16 and F16 weights with prepared rows of the same format */
 
 /* Holds 32 elements of a prepared row: x ≈ d × q. */
@@ -179,13 +181,14 @@ struct matmul_direct {
 
 /* Describes how the panels of different formats differ. If steps is 0, the panel has no int8. */
 struct tile_kind {
-    unsigned steps;  /* number of 4-element units that share a scale: 4 or 8 */
-    unsigned zero;   /* weights are q - 2^zero; if zero is 0, they are q */
-    unsigned offset; /* number of units that share an offset: 4 or 8; 0: there are no offsets. The
-                        offset is multiplied by the sum of the units' x */
-    bool is_s8;      /* q is signed */
-    unsigned narrow; /* number of units whose pairs of products are added up in 16 bits: 8 if q ≤
-                        15 */
+    unsigned steps;    /* number of 4-element units that share a scale: 4 or 8 */
+    unsigned zero;     /* weights are q - 2^zero; if zero is 0, they are q */
+    unsigned offset;   /* number of units that share an offset: 4 or 8; 0: there are no offsets. The
+                          offset is multiplied by the sum of the units' x */
+    bool is_s8;        /* q is signed */
+    unsigned narrow;   /* units whose pairs of products are added up in 16 bits: 8 if q ≤ 15 */
+    unsigned low_bits; /* if not 0: the units that share a scale are followed by as many units with
+                          low digits r, and weights are (q - 2^zero) × 2^low_bits + r */
 };
 
 struct matmul_kernel {
@@ -204,10 +207,12 @@ struct matmul_kernel {
                    uint32_t k, uint32_t kc);
     /* For coded matrices (quant/coded.h): fill() fills all PANEL_N columns of the panel with the
      * elements @k … @k + @kc - 1 of the rows of @c from row @n on. If the groups of the matrix are
-     * not multiples of 32 columns, multiply_16() is called instead of multiply(). */
+     * neither multiples of @group columns nor whole rows, there is no direct(), and multiply_16()
+     * is called instead of multiply(). */
     void (*fill)(struct matmul_panel *panel, const struct coded *c, uint32_t n, uint32_t k,
                  uint32_t kc);
     void (*multiply_16)(const struct matmul_tile *tile);
+    unsigned group;
     /* Computes columns n0 … of y without a panel, for up to @few_m prepared rows. Returns the first
      * column that it did not compute. NULL: not supported. */
     uint32_t (*few)(const struct matmul_args *args, uint32_t n0, uint32_t n1);

@@ -24,6 +24,9 @@ static const struct tile_kind kind_q6_k = {.steps = 4, .zero = 5, .narrow = 2};
 static const struct tile_kind kind_iq3_xxs = {.steps = 8, .zero = 6, .narrow = 1};
 static const struct tile_kind kind_iq2_s = {.steps = 4, .zero = 6, .narrow = 1};
 static const struct tile_kind kind_float = {.steps = 0};
+static const struct tile_kind kind_parts32 = {.steps = 0};
+static const struct tile_kind kind_nf4 = {.steps = 8, .zero = 6, .narrow = 1, .low_bits = 7};
+static const struct tile_kind kind_nf4_16 = {.steps = 4, .zero = 6, .narrow = 1, .low_bits = 7};
 static const struct tile_kind kind_q2_k = {.steps = 8, .offset = 4, .narrow = 2};
 
 /* Returns the initial value of the integer sums: minus 2^zero times the sum of those numbers of the
@@ -125,6 +128,7 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
     const float *init = t->init + m0 * t->init_stride + col;
     float *y = t->y + m0 * t->ldy + col;
     const uint32_t n_scales = t->kc / 4 / kind.steps, n_next = tile_next(t, m0, m_n);
+    const uint32_t units = kind.low_bits ? 2 * kind.steps : kind.steps; /* with one scale */
     struct tile_ahead ahead = tile_ahead(t, m0, col == 0 ? m_n : 0, n_scales);
     v_flt acc[TILE_M][TILE_V];
 
@@ -145,7 +149,13 @@ INLINE void tile_q8(const struct matmul_tile *t, uint32_t m0, const unsigned m_n
 
             UNROLL for (unsigned v = 0; v < TILE_V; v++) sum[m][v] = first;
         }
-        tile_pairs(sum, block + 16 * part, stride, m_n, (void *)p->q[i * kind.steps][col], kind);
+        tile_pairs(sum, block + 16 * part, stride, m_n, (void *)p->q[i * units][col], kind);
+        if (kind.low_bits) {
+            UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_V; v++)
+                sum[m][v] = v_shl(sum[m][v], kind.low_bits);
+            tile_pairs(sum, block + 16 * part, stride, m_n,
+                       (void *)p->q[i * units + kind.steps][col], kind);
+        }
         UNROLL for (unsigned v = 0; v < TILE_V; v++)
         {
             const v_flt scale = v_loadf(&p->scale[i][col + v * VEC_N]);
@@ -236,48 +246,14 @@ static void TILE_NAME(multiply_q2_k)(const struct matmul_tile *t)
     multiply_q8(t, kind_q2_k);
 }
 
-INLINE void tile_float(const struct matmul_tile *t, uint32_t m0, const unsigned m_n, unsigned col)
+static void TILE_NAME(multiply_nf4)(const struct matmul_tile *t)
 {
-    const uint8_t *act = t->act + m0 * t->act_stride;
-    const float *init = t->init + m0 * t->init_stride + col;
-    float *y = t->y + m0 * t->ldy + col;
-    struct tile_ahead ahead = tile_ahead(t, m0, col == 0 ? m_n : 0, t->kc);
-    v_flt acc[TILE_FM][TILE_FV];
-
-    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_FV; v++)
-        acc[m][v] = v_setf(0);
-    for (uint32_t k = 0; k < t->kc; k++, act += sizeof(float)) {
-        v_flt w[TILE_FV];
-
-        tile_prefetch(&ahead);
-        UNROLL for (unsigned v = 0; v < TILE_FV; v++) w[v] =
-            v_loadf(&t->panel->f[k][col + v * VEC_N]);
-        UNROLL for (unsigned m = 0; m < m_n; m++)
-        {
-            const v_flt x = v_bcastf((const float *)(act + m * t->act_stride));
-
-            UNROLL for (unsigned v = 0; v < TILE_FV; v++) acc[m][v] = v_fma(w[v], x, acc[m][v]);
-        }
-    }
-    UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < TILE_FV; v++)
-    {
-        const v_flt first = v_loadf(init + m * t->init_stride + v * VEC_N);
-
-        v_storef(y + m * t->ldy + v * VEC_N, v_addf(first, acc[m][v]));
-    }
+    multiply_q8(t, kind_nf4);
 }
 
-static void TILE_NAME(multiply_float)(const struct matmul_tile *t)
+static void TILE_NAME(multiply_nf4_16)(const struct matmul_tile *t)
 {
-    uint32_t m = 0;
-
-    for (; m + TILE_FM <= t->M; m += TILE_FM)
-        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
-            tile_float(t, m, TILE_FM, col);
-    for (; m + 4 <= t->M; m += 4)
-        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
-            tile_float(t, m, 4, col);
-    for (; m < t->M; m++)
-        for (unsigned col = 0; col < PANEL_N; col += TILE_FV * VEC_N)
-            tile_float(t, m, 1, col);
+    multiply_q8(t, kind_nf4_16);
 }
+
+#include "backend/cpu/matmul/matmul-tile-float.h"

@@ -139,7 +139,8 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #include "backend/cpu/matmul/matmul-coded-awq.h"
 #include "backend/cpu/matmul/matmul-coded-gptq.h"
 #include "backend/cpu/matmul/matmul-direct-coded.h"
-#include "backend/cpu/matmul/matmul-direct-coded-float.h"
+#include "backend/cpu/matmul/matmul-direct-nibbles.h"
+#include "backend/cpu/matmul/matmul-direct-fp8.h"
 #endif
 
 #define KERNEL(dtype, stem, how, ...)                                                              \
@@ -165,9 +166,13 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #define DIRECT_PLANES_NAME(stem) NULL, 0, 0
 #endif
 #if VEC_DIRECT
-#define CODED_FEW_AWQ .few = TILE_NAME(few_awq4), .few_m = AWQ_M
+#define DIRECT_FP8_NAME(stem) TILE_NAME(direct_##stem), FP8_ROWS, DIRECT_M
+#define CODED_DIRECT_FP8      .direct = TILE_NAME(direct_fp8), .direct_n = FP8_ROWS, .direct_m = DIRECT_M
+#define CODED_FEW_AWQ         .few = TILE_NAME(few_awq4), .few_m = AWQ_M
 #else
-#define CODED_FEW_AWQ .few = NULL
+#define DIRECT_FP8_NAME(stem) NULL, 0, 0
+#define CODED_DIRECT_FP8      .direct = NULL
+#define CODED_FEW_AWQ         .few = NULL
 #endif
 #if VEC_DIRECT
 #define CODED_FEW_GPTQ(bits) .few = TILE_NAME(few_gptq##bits), .few_m = GPTQ_M
@@ -183,12 +188,19 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
 #define CODED(dtype, stem, how, ...)                                                               \
     [INF_DTYPE_##dtype] = {.multiply = TILE_NAME(multiply_##how),                                  \
                            .multiply_16 = CODED_16_##how,                                          \
+                           .group = CODED_GROUP_##how,                                             \
                            .fill = TILE_NAME(fill_##stem),                                         \
                            __VA_ARGS__}
-#define CODED_16_q5_0   TILE_NAME(multiply_q6_k)
-#define CODED_16_q6_k   NULL
-#define CODED_16_coded8 NULL
-#define CODED_16_float  NULL
+#define CODED_16_q5_0        TILE_NAME(multiply_q6_k)
+#define CODED_16_q6_k        NULL
+#define CODED_16_coded8      NULL
+#define CODED_16_nf4         TILE_NAME(multiply_nf4_16)
+#define CODED_16_parts128    TILE_NAME(multiply_parts16)
+#define CODED_GROUP_q5_0     32
+#define CODED_GROUP_q6_k     16
+#define CODED_GROUP_coded8   32
+#define CODED_GROUP_nf4      32
+#define CODED_GROUP_parts128 128
 #define KERNELS                                                                                    \
     {                                                                                              \
         KERNEL(F32, f32, float, DIRECT_COLS_NAME(f32)),                                            \
@@ -224,16 +236,16 @@ static void TILE_NAME(prepare_q8)(const float *x, uint32_t K, struct matmul_q8 *
             KERNEL(MLX5, mlx5, q5_k, DIRECT_PLANES_NAME(mlx5), TILE_NAME(decode_planes)),          \
             KERNEL(MLX6, mlx6, mlx6, DIRECT_PLANES_NAME(mlx6), TILE_NAME(decode_planes)),          \
             KERNEL(MLX8, mlx8, mlx8, DIRECT_PLANES_NAME(mlx8), TILE_NAME(decode_planes8)),         \
-            KERNEL(MXFP8, mxfp8, float, DIRECT_COLS_NAME(mxfp8), TILE_NAME(decode_planes_mxfp8)),  \
+            KERNEL(MXFP8, mxfp8, parts32, DIRECT_FP8_NAME(mxfp8), TILE_NAME(decode_planes_mxfp8)), \
             KERNEL(NVFP4_PLANES, nvfp4_planes, q6_k, DIRECT_PLANES_NAME(nvfp4_planes),             \
                    TILE_NAME(decode_planes_nvfp4)),                                                \
             CODED(GPTQ2, gptq2, q5_0, CODED_FEW_GPTQ(2)),                                          \
             CODED(GPTQ3, gptq3, q5_0, CODED_FEW_GPTQ(3)),                                          \
             CODED(GPTQ4, gptq4, q5_0, CODED_FEW_GPTQ(4)),                                          \
             CODED(GPTQ8, gptq8, coded8, CODED_FEW_GPTQ(8)),                                        \
-            CODED(AWQ4, awq4, q5_0, CODED_FEW_AWQ), CODED(CT4, ct4, q5_0, CODED_DIRECT(coded4)),   \
+            CODED(AWQ4, awq4, q5_0, CODED_FEW_AWQ), CODED(CT4, ct4, q5_0, CODED_DIRECT(ct4)),      \
             CODED(CT8, rows8, coded8, CODED_DIRECT(coded8)),                                       \
             CODED(INT8, rows8, coded8, CODED_DIRECT(coded8)),                                      \
-            CODED(FP8, fp8, float, CODED_DIRECT(fp8)), CODED(NF4, nf4, float, CODED_DIRECT(nf4)),  \
-            CODED(CTFP4, ctfp4, q6_k),                                                             \
+            CODED(FP8, fp8, parts128, CODED_DIRECT_FP8), CODED(NF4, nf4, nf4, CODED_DIRECT(nf4)),  \
+            CODED(CTFP4, ctfp4, q6_k, CODED_DIRECT(ctfp4)),                                        \
     }

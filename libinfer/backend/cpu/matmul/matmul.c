@@ -64,7 +64,7 @@ static bool is_float(enum inf_dtype dtype)
 /* Returns whether the codes of a format stand for floats that no int8 can represent. */
 static bool is_float_code(enum inf_dtype dtype)
 {
-    return dtype == INF_DTYPE_MXFP8 || dtype == INF_DTYPE_FP8 || dtype == INF_DTYPE_NF4;
+    return dtype == INF_DTYPE_MXFP8 || dtype == INF_DTYPE_FP8;
 }
 
 static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)

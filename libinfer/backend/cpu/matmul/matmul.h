@@ -78,6 +78,8 @@ struct matmul_args {
      * columns of x in the order of this matrix. */
     const struct coded *coded;
     uint32_t coded_first;
+    void *work; /* matmul_work_bytes(coded) bytes, aligned to MATMUL_ALIGN. May be NULL; few rows of
+                   a matrix that needs such memory are then multiplied more slowly. */
     /* A quarter of the rows of the whole matrix. Only for packed ternary weights (quant/bitnet.h):
      * the rows of W are then numbered as packed rows. Column p is then written to y[m × ldy + p / 4
      * + p % 4 × quarter], and its bias is bias[p / 4 + p % 4 × quarter]. n0 and n1 are multiples
@@ -96,6 +98,10 @@ const char *matmul_ops_name(const struct matmul_ops *ops);
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype);
 /* Returns the most columns that a matrix in this format can have. */
 uint32_t matmul_most_columns(enum inf_dtype dtype);
+/* Returns the bytes of memory that products with few rows of @c, or of a part of it, use beside
+ * their arguments: at most MATMUL_WORK_MAX. @c may be NULL. */
+#define MATMUL_WORK_MAX (1u << 20)
+size_t matmul_work_bytes(const struct coded *c);
 /* Returns the bytes of one prepared row of K elements, a multiple of MATMUL_ALIGN. */
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K);
 
