@@ -195,7 +195,7 @@ struct backend_params {
     uint32_t n_threads;    /* 0: one thread for each CPU that the process may use */
     bool many_rows;        /* plan_limits.many_rows of all plans */
     bool exact;            /* F16 products are added up as floats, even if the CPU can add them up
-                              as F16 */
+                              as F16, or multiply them as int16 */
     const char *cache_dir; /* directory for compiled kernels, created if missing; NULL: they are not
                               stored */
     bool cache_read_only;  /* do not write to cache_dir */

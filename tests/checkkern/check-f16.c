@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Checks products of F16 weights with F16 rows, bit for bit, against a definition in scalars.
+ * Checks products of F16 weights with rows of F16 or int16, bit for bit, against definitions in
+ * scalars (matmul-avx512fp16.c, matmul-int16-avx512.h).
  *
  * The F16 instructions of the CPU round every sum, so a check by tolerance would need a wide
  * tolerance. The 64 bits of a long double hold each sum of products exactly before it is rounded:
@@ -63,6 +64,41 @@ static float add_block(float sum, const uint16_t *w, uint32_t n, const struct ma
     return fmaf(ldexpf((float)round_half(half[0] + half[1]), 7 - up), b->d, sum);
 }
 
+/* Rounds a block of x to int16. */
+static void prepare_apart(const float *x, uint32_t n, struct matmul_i16 *ret_block)
+{
+    struct matmul_i16 b = {0};
+    float top = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        top = fmaxf(top, fabsf(x[i]));
+    if (top >= 0x1p-100f)
+        b.d = top / MATMUL_BLOCK_MAX;
+    for (uint32_t i = 0; b.d > 0 && i < n; i++)
+        b.q[matmul_apart_place(i)] = (int16_t)rintf(x[i] * (MATMUL_BLOCK_MAX / top));
+    *ret_block = b;
+}
+
+static float product_apart(const uint16_t *w, uint32_t K, const struct matmul_i16 *row, float bias)
+{
+    float y = bias;
+
+    for (uint32_t k = 0; k < K; k += MATMUL_BLOCK, row++) {
+        const uint32_t n = MIN(K - k, MATMUL_BLOCK);
+        uint32_t top = 0;
+        int64_t sum = 0;
+        int up;
+
+        for (uint32_t i = k; i < k + n; i++)
+            top = MAX(top, w[i] & 0x7fffu);
+        up = 26 - MAX((int)(top >> 10), 1);
+        for (uint32_t i = 0; i < n; i++)
+            sum += row->q[matmul_apart_place(i)] * (int64_t)rintf(ldexpf(f16_to_f32(w[k + i]), up));
+        y = fmaf((float)sum, ldexpf(row->d, -up), y);
+    }
+    return y;
+}
+
 static float product(const uint16_t *w, uint32_t K, const struct matmul_f16 *row, float bias)
 {
     float y = bias;
@@ -78,16 +114,19 @@ static float product(const uint16_t *w, uint32_t K, const struct matmul_f16 *row
 }
 
 struct rows {
+    enum matmul_act kind; /* F16 or APART */
     uint32_t M, N, K;
     struct guarded w, x, act, bias, y;
 };
 
 /* Fills weights and rows with numbers of all magnitudes. */
-static void rows_init(struct check *c, struct rows *r, uint32_t M, uint32_t N, uint32_t K)
+static void rows_init(struct check *c, struct rows *r, enum matmul_act kind, uint32_t M, uint32_t N,
+                      uint32_t K)
 {
-    const size_t act_bytes = matmul_act_bytes(MATMUL_ACT_F16, K);
+    const size_t act_bytes = matmul_act_bytes(kind, K);
 
     *r = (struct rows){
+        .kind = kind,
         .M = M,
         .N = N,
         .K = K,
@@ -122,34 +161,41 @@ static void rows_done(struct check *c, struct rows *r)
 
 static void compare_prepared(struct check *c, const struct rows *r)
 {
-    const size_t act_bytes = matmul_act_bytes(MATMUL_ACT_F16, r->K);
+    const size_t act_bytes = matmul_act_bytes(r->kind, r->K);
+    const bool half = r->kind == MATMUL_ACT_F16;
+    const uint32_t step = half ? 32 : MATMUL_BLOCK;
+    const size_t n_bytes = half ? sizeof(struct matmul_f16) : sizeof(struct matmul_i16);
 
     for (uint32_t m = 0; m < r->M; m++)
-        for (uint32_t k = 0; k < r->K; k += 32) {
+        for (uint32_t k = 0; k < r->K; k += step) {
             const uint8_t *got = (const uint8_t *)r->act.data + m * act_bytes;
-            struct matmul_f16 expected;
+            const float *x = (const float *)r->x.data + (size_t)m * r->K + k;
+            struct matmul_f16 f;
+            struct matmul_i16 i;
 
-            prepare_block((const float *)r->x.data + (size_t)m * r->K + k, MIN(r->K - k, 32u),
-                          &expected);
-            if (memcmp(got + k / 32 * sizeof(expected), &expected, sizeof(expected)) != 0)
+            if (half)
+                prepare_block(x, MIN(r->K - k, step), &f);
+            else
+                prepare_apart(x, MIN(r->K - k, step), &i);
+            if (memcmp(got + k / step * n_bytes, half ? (void *)&f : &i, n_bytes) != 0)
                 check_fail(c, "K %u: row %u is prepared differently at %u", r->K, m, k);
         }
 }
 
-static void check_rows(struct check *c, uint32_t M, uint32_t N, uint32_t K)
+static void check_rows(struct check *c, enum matmul_act kind, uint32_t M, uint32_t N, uint32_t K)
 {
     const struct matmul_ops *ops = matmul_ops_get(c->flags);
-    const size_t act_bytes = matmul_act_bytes(MATMUL_ACT_F16, K);
+    const size_t act_bytes = matmul_act_bytes(kind, K);
     struct rows r;
 
-    rows_init(c, &r, M, N, K);
-    matmul_prepare(ops, MATMUL_ACT_F16, r.x.data, K, K, 0, M, r.act.data);
+    rows_init(c, &r, kind, M, N, K);
+    matmul_prepare(ops, kind, r.x.data, K, K, 0, M, r.act.data);
     compare_prepared(c, &r);
     matmul_rows(ops,
                 &(struct matmul_args){.dtype = INF_DTYPE_F16,
                                       .w = r.w.data,
                                       .row_bytes = K * sizeof(uint16_t),
-                                      .kind = MATMUL_ACT_F16,
+                                      .kind = kind,
                                       .act = r.act.data,
                                       .act_stride = act_bytes,
                                       .M = M,
@@ -160,10 +206,11 @@ static void check_rows(struct check *c, uint32_t M, uint32_t N, uint32_t K)
                 0, N);
     for (uint32_t i = 0; i < M * N; i++) {
         const uint32_t m = i / N, n = i % N;
+        const uint16_t *w = (const uint16_t *)r.w.data + (size_t)n * K;
         const void *row = (const uint8_t *)r.act.data + m * act_bytes;
-        const float got = ((const float *)r.y.data)[i];
+        const float got = ((const float *)r.y.data)[i], bias = ((float *)r.bias.data)[n];
         const float expected =
-            product((const uint16_t *)r.w.data + (size_t)n * K, K, row, ((float *)r.bias.data)[n]);
+            kind == MATMUL_ACT_F16 ? product(w, K, row, bias) : product_apart(w, K, row, bias);
 
         if (got != expected)
             check_fail(c, "M %u N %u K %u: y[%u][%u] is %.9g, not %.9g", M, N, K, m, n, (double)got,
@@ -173,35 +220,44 @@ static void check_rows(struct check *c, uint32_t M, uint32_t N, uint32_t K)
     c->n_cases++;
 }
 
+/* Returns whether rows of x for F16 weights have blocks of F16 or of int16. */
+static bool has_blocks(enum matmul_act kind)
+{
+    return kind == MATMUL_ACT_F16 || kind == MATMUL_ACT_APART;
+}
+
 void check_matmul_f16(struct check *c)
 {
     static const uint32_t Ks[] = {1, 2, 31, 32, 33, 64, 131, 256, 448, 512, 768, 997};
     static const uint32_t Ms[] = {1, 2, 3, 5, 13};
     static const uint32_t Ns[] = {16, 33, 71};
 
-    if (matmul_act_kind(matmul_ops_get(c->flags), INF_DTYPE_F16) != MATMUL_ACT_F16)
+    const enum matmul_act kind = matmul_act_kind(matmul_ops_get(c->flags), INF_DTYPE_F16);
+
+    if (!has_blocks(kind))
         return;
     for (size_t k = 0; k < ARRAY_SIZE(Ks); k++)
         for (size_t m = 0; m < ARRAY_SIZE(Ms); m++)
-            check_rows(c, Ms[m], Ns[(k + m) % ARRAY_SIZE(Ns)], Ks[k]);
+            check_rows(c, kind, Ms[m], Ns[(k + m) % ARRAY_SIZE(Ns)], Ks[k]);
 }
 
 void bench_matmul_f16(struct check *c)
 {
+    const enum matmul_act kind = matmul_act_kind(matmul_ops_get(c->flags), INF_DTYPE_F16);
     const uint32_t K = 4096, M = 512;
     struct rows r;
     uint64_t best = UINT64_MAX;
 
-    if (matmul_act_kind(matmul_ops_get(c->flags), INF_DTYPE_F16) != MATMUL_ACT_F16)
+    if (!has_blocks(kind))
         return;
-    rows_init(c, &r, M, 1, K);
+    rows_init(c, &r, kind, M, 1, K);
     for (unsigned i = 0; i < 5; i++) {
         const uint64_t start = clock_nsec();
 
-        matmul_prepare(matmul_ops_get(c->flags), MATMUL_ACT_F16, r.x.data, K, K, 0, M, r.act.data);
+        matmul_prepare(matmul_ops_get(c->flags), kind, r.x.data, K, K, 0, M, r.act.data);
         best = MIN(best, clock_nsec() - start);
     }
-    printf("prepare F16 %s: %.2f ns per 32 elements\n", c->rung,
+    printf("prepare rows for F16 %s: %.2f ns per 32 elements\n", c->rung,
            (double)best * 32 / ((double)M * K));
     rows_done(c, &r);
 }

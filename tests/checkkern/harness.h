@@ -145,6 +145,12 @@ double tolerance_rms(uint64_t n_terms, unsigned n_roundings);
 double tolerance_half_sum(double magnitude);
 double tolerance_half_rms(void);
 
+/* The same for F16 weights that are rounded to int16 in blocks of 128. Each number of x counts
+ * multiplied by the largest weight of its block. For tolerance_apart_rms(), errors are divided by
+ * the root of the sum of the squares of these products. */
+double tolerance_apart_sum(double magnitude);
+double tolerance_apart_rms(void);
+
 /* The bounds of tolerance_sum() and tolerance_rms() for products of F32 numbers that are split into
  * two bfloat16 each. Errors are divided as in tolerance_rms(). */
 double tolerance_two_sum(double magnitude);

@@ -18,6 +18,9 @@
  * products whose codes are equal does not cancel out, so the bound is that of the sum of
  * magnitudes.
  *
+ * F16 in blocks of int16 (matmul-int16-avx512.h): a weight is rounded by at most half of 2^-11 of
+ * the power of two of the largest weight of its block. Prepared rows are not rounded again.
+ *
  * F32 in two bfloat16 (matmul-tiles-amx.c): each factor is hi + lo + rest, with |lo| ≤ u |w|,
  * |rest| ≤ u^2 |w| and u = 2^-8. The kernel omits the product of the two lo and all products with
  * a rest.
@@ -31,6 +34,7 @@
 #define HALF_UNIT      0x1p-11
 #define HALF_ROUNDINGS 17
 #define BF16_UNIT      0x1p-8
+#define APART_UNIT     0x1p-12
 
 double tolerance_sum(uint64_t n_terms, unsigned n_roundings, double magnitude)
 {
@@ -56,6 +60,18 @@ double tolerance_half_sum(double magnitude)
 double tolerance_half_rms(void)
 {
     return 4 * HALF_UNIT * sqrt(HALF_ROUNDINGS);
+}
+
+double tolerance_apart_sum(double magnitude)
+{
+    return APART_UNIT * magnitude;
+}
+
+/* Errors have random signs and are evenly distributed at most, so their root mean square is below
+ * APART_UNIT / sqrt(3). */
+double tolerance_apart_rms(void)
+{
+    return APART_UNIT;
 }
 
 double tolerance_two_sum(double magnitude)

@@ -277,7 +277,7 @@ int cpu_backend_new(const struct backend_params *params, struct backend **ret_ba
     if (r < 0)
         return err_set(reterr, -r, "unknown instruction set %s", params->isa);
     if (params->exact)
-        flags &= ~(unsigned)(CPU_AVX512_FP16 | CPU_AMX_BF16);
+        flags = (flags & ~(unsigned)(CPU_AVX512_FP16 | CPU_AMX_BF16)) | MATMUL_FLOATS;
 
     cpu = NEW(struct cpu_backend, 1);
     if (!cpu)

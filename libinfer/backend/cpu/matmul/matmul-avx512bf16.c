@@ -40,6 +40,14 @@ void matmul_decode_bf16_avx512(struct matmul_panel *p, unsigned half, const uint
 
 #define TILE_M 12
 
+INLINE __m512bh pairs(__m512i v)
+{
+    __m512bh h;
+
+    memcpy(&h, &v, sizeof(h));
+    return h;
+}
+
 INLINE void tile(const struct matmul_tile *t, uint32_t m0, const unsigned m_n)
 {
     const uint8_t *act = t->act + m0 * t->act_stride;
@@ -50,21 +58,21 @@ INLINE void tile(const struct matmul_tile *t, uint32_t m0, const unsigned m_n)
 
     UNROLL for (unsigned m = 0; m < m_n; m++) acc[m][0] = acc[m][1] = _mm512_setzero_ps();
     for (uint32_t k = 0; k < t->kc; k += 2, act += 4) {
-        __m512bh w[2];
+        const __m512bh low = pairs(_mm512_load_si512(t->panel->pairs[k / 2]));
+        const __m512bh high = pairs(_mm512_load_si512(t->panel->pairs[k / 2] + 16));
 
         tile_prefetch(&ahead);
-        memcpy(w, t->panel->pairs[k / 2], sizeof(w));
+        if (k < 2 * m_n)
+            tile_prefetch_y(y + k / 2 * t->ldy, PANEL_N);
         UNROLL for (unsigned m = 0; m < m_n; m++)
         {
             int32_t pair;
-            __m512i all;
             __m512bh x;
 
             memcpy(&pair, act + m * t->act_stride, sizeof(pair));
-            all = _mm512_set1_epi32(pair);
-            memcpy(&x, &all, sizeof(x));
-            acc[m][0] = _mm512_dpbf16_ps(acc[m][0], w[0], x);
-            acc[m][1] = _mm512_dpbf16_ps(acc[m][1], w[1], x);
+            x = pairs(_mm512_set1_epi32(pair));
+            acc[m][0] = _mm512_dpbf16_ps(acc[m][0], low, x);
+            acc[m][1] = _mm512_dpbf16_ps(acc[m][1], high, x);
         }
     }
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned v = 0; v < 2; v++)
@@ -85,14 +93,6 @@ static void multiply_bf16(const struct matmul_tile *t)
         tile(t, m, 4);
     for (; m < t->M; m++)
         tile(t, m, 1);
-}
-
-INLINE __m512bh pairs(__m512i v)
-{
-    __m512bh h;
-
-    memcpy(&h, &v, sizeof(h));
-    return h;
 }
 
 INLINE void direct_block(struct matmul_direct *d, struct direct_lines *lines, const uint8_t *act,

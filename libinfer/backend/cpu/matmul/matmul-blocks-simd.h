@@ -89,6 +89,8 @@ INLINE void dot_rows(struct pass *p, uint32_t m0, const unsigned m_n)
 
             prefetch_line(ahead.at);
             ahead.at += ahead.step;
+            if (k == 0 && i < m_n)
+                tile_prefetch_y(args->y + (m0 + i) * args->ldy + n, PASS);
             UNROLL for (unsigned m = 0; m < m_n; m++)
             {
                 const v_int x = v_all(act + m * args->act_stride + 4 * (size_t)i);

@@ -24,7 +24,7 @@
  * second sum, off = fma(offset, s, off) from 0, which is added to acc after each chunk of k. If
  * offsets belong to 16 elements, s is float(nsum[…]) × d, and offset is positive. For float formats
  * the sum of a chunk is a chain of fma over its 128 k, and is then added to acc. With prepared rows
- * of BF16 or F16, a chunk has 256 k, and the chain runs over its pairs of BF16 or its blocks of
+ * of BF16 or F16, a chunk has 256 k, and the chain runs over its pairs of BF16 or its blocks of 32
  * F16. In FP8 and MXFP8, the sum of a chunk becomes fma(psum × 256, scale, sum) for each scale,
  * where psum is a chain of fma over the scale's k, whose weights are divided by 256.
  */
@@ -80,6 +80,13 @@ struct matmul_i16 {
     float none[3];
 };
 static_assert(sizeof(struct matmul_i16) == 272, "layout");
+
+/* With MATMUL_ACT_APART, elements i and 16 + i of 32 are a pair. Returns the place of element @k.
+ */
+static inline uint32_t matmul_apart_place(uint32_t k)
+{
+    return k / 32 * 32 + k % 16 * 2 + k / 16 % 2;
+}
 
 /* Holds 128 elements of each of PANEL_N packed rows of W, rounded as in struct matmul_i16. */
 struct matmul_blocks {
@@ -149,8 +156,7 @@ struct matmul_tile {
     size_t init_stride;
     float *y; /* results: y[m × ldy + n], PANEL_N columns */
     size_t ldy;
-    const uint8_t *ahead; /* memory to prefetch into the second-level cache during the
-                             multiplication */
+    const uint8_t *ahead; /* memory to prefetch into the second level while multiplying */
     uint32_t ahead_lines; /* cache lines of that memory; may be 0 */
 };
 
@@ -213,8 +219,8 @@ struct matmul_kernel {
                  uint32_t kc);
     void (*multiply_16)(const struct matmul_tile *tile);
     unsigned group;
-    /* Computes columns n0 … of y without a panel, for up to @few_m prepared rows. Returns the first
-     * column that it did not compute. NULL: not supported. */
+    /* Computes columns n0 … of y for up to @few_m prepared rows; returns the first column that it
+     * did not compute. NULL: not supported. */
     uint32_t (*few)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     unsigned few_m;
     const struct tile_kind *kind; /* of the panel; NULL, or steps is 0: the panel has floats */
@@ -240,13 +246,14 @@ struct matmul_ops {
     multiply_many_fn *multiply_many; /* NULL: not supported */
     /* Computes the columns n0 … n1-1 with weights packed for tiles; NULL: not supported. */
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
-    /* Prepares rows for tiles(), padded with 0 to whole blocks. This function exists if tiles()
-     * exists. */
+    /* Prepares rows for tiles(), padded with 0 to whole blocks; exists if tiles() exists. */
     void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
-    /* blocks() and prepare_blocks() do the same as tiles() and prepare_two() for weights in int16
-     * blocks. */
+    /* The same as tiles() and prepare_two(), for weights in int16 blocks. */
     void (*blocks)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     void (*prepare_blocks)(const float *x, uint32_t K, struct matmul_i16 *dst);
+    /* Prepares a row of x for an F16 kernel with int16, which rounds weights. NULL: there is none.
+     */
+    void (*prepare_apart)(const float *x, uint32_t K, struct matmul_i16 *dst);
     /* Prepares a row of x for packed ternary weights: @q, then *@end. */
     void (*prepare_row8)(const float *x, uint32_t K, int8_t *q, struct matmul_row8 *end);
     /* Multiplies packed ternary weights. This function exists if prepare_row8() exists. */
@@ -259,12 +266,11 @@ struct matmul_ops {
 extern const struct matmul_ops matmul_amx;
 extern const struct matmul_ops matmul_amxint8;
 extern const struct matmul_ops matmul_avx512fp16;
+extern const struct matmul_ops matmul_avx512int16bf16, matmul_avx512int16;
 extern const struct matmul_ops matmul_avx512bf16;
 extern const struct matmul_ops matmul_avx512;
-extern const struct matmul_ops matmul_avxvnni;
-extern const struct matmul_ops matmul_avx2;
-extern const struct matmul_ops matmul_i8mm;
-extern const struct matmul_ops matmul_dotprod;
+extern const struct matmul_ops matmul_avxvnni, matmul_avx2;
+extern const struct matmul_ops matmul_i8mm, matmul_dotprod;
 extern const struct matmul_ops matmul_neon;
 extern const struct matmul_ops matmul_ref;
 

@@ -91,6 +91,7 @@ static double act_get(const uint8_t *row, enum matmul_act kind, uint32_t k)
 {
     const struct matmul_q8 *b = (const struct matmul_q8 *)row + k / 32;
     const struct matmul_f16 *f = (const struct matmul_f16 *)row + k / 32;
+    const struct matmul_i16 *a = (const struct matmul_i16 *)row + k / MATMUL_BLOCK;
 
     if (kind == MATMUL_ACT_F32)
         return ((const float *)row)[k];
@@ -98,6 +99,8 @@ static double act_get(const uint8_t *row, enum matmul_act kind, uint32_t k)
         return bf16_to_f32(((const uint16_t *)row)[k]);
     if (kind == MATMUL_ACT_F16)
         return 128.0 * f->d * f16_to_f32(f->h[k % 32]);
+    if (kind == MATMUL_ACT_APART)
+        return (double)a->d * a->q[matmul_apart_place(k % MATMUL_BLOCK)];
     return (double)b->d * b->q[k % 32];
 }
 

@@ -25,8 +25,9 @@
  * CPU supports. The reference needs no flags, so it comes last. */
 static const struct matmul_ops *const rungs[] = {
 #if defined(__x86_64__)
-    &matmul_amx,    &matmul_amxint8, &matmul_avx512fp16, &matmul_avx512bf16,
-    &matmul_avx512, &matmul_avxvnni, &matmul_avx2,
+    &matmul_amx,        &matmul_amxint8,     &matmul_avx512fp16, &matmul_avx512int16bf16,
+    &matmul_avx512bf16, &matmul_avx512int16, &matmul_avx512,     &matmul_avxvnni,
+    &matmul_avx2,
 #elif defined(__aarch64__)
     &matmul_i8mm,
     &matmul_dotprod,
@@ -39,7 +40,8 @@ const struct matmul_ops *matmul_ops_get(unsigned flags)
 {
     size_t i = 0;
 
-    while ((rungs[i]->flags & flags) != rungs[i]->flags)
+    while ((rungs[i]->flags & flags) != rungs[i]->flags ||
+           (rungs[i]->prepare_apart && flags & MATMUL_FLOATS))
         i++;
     return rungs[i];
 }
@@ -78,6 +80,8 @@ static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
         return ops->prepare_two != NULL;
     case MATMUL_ACT_I16:
         return ops->prepare_blocks != NULL;
+    case MATMUL_ACT_APART:
+        return ops->prepare_apart != NULL;
     case MATMUL_ACT_F16:
         return ops->prepare_f16 != NULL;
     case MATMUL_ACT_ROW8:
@@ -102,6 +106,8 @@ enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dty
         return MATMUL_ACT_BF16;
     if (dtype == INF_DTYPE_F16 && find_preparer(ops, MATMUL_ACT_F16))
         return MATMUL_ACT_F16;
+    if (dtype == INF_DTYPE_F16 && find_preparer(ops, MATMUL_ACT_APART))
+        return MATMUL_ACT_APART;
     if (dtype == INF_DTYPE_BITNET)
         return MATMUL_ACT_ROW8;
     return is_float(dtype) || is_float_code(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
@@ -124,6 +130,7 @@ static size_t act_offset(enum matmul_act kind, uint32_t K)
     case MATMUL_ACT_TWO:
         return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_two);
     case MATMUL_ACT_I16:
+    case MATMUL_ACT_APART:
         return (size_t)DIV_UP(K, MATMUL_BLOCK) * sizeof(struct matmul_i16);
     case MATMUL_ACT_F16:
         return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_f16);
@@ -137,7 +144,7 @@ static size_t act_offset(enum matmul_act kind, uint32_t K)
 /* Returns the number of elements in a chunk of k. */
 static uint32_t chunk_elems(enum matmul_act kind)
 {
-    if (kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_F16)
+    if (kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_F16 || kind == MATMUL_ACT_APART)
         return PANEL_K_PAIRS;
     return kind == MATMUL_ACT_F32 ? PANEL_K_F32 : PANEL_K;
 }
@@ -145,7 +152,8 @@ static uint32_t chunk_elems(enum matmul_act kind)
 size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
 {
     const size_t bytes = ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
-    const bool many = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO || kind == MATMUL_ACT_I16;
+    const bool many = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO || kind == MATMUL_ACT_I16 ||
+                      kind == MATMUL_ACT_APART;
 
     /* Kernels load a cache line from each of many rows at the same time. If rows are an odd number
      * of lines apart, these lines do not compete for the same cache sets. */
@@ -169,6 +177,8 @@ void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const fl
             ops->prepare_two(x + m * ldx, K, (struct matmul_two *)to);
         else if (kind == MATMUL_ACT_I16)
             ops->prepare_blocks(x + m * ldx, K, (struct matmul_i16 *)to);
+        else if (kind == MATMUL_ACT_APART)
+            ops->prepare_apart(x + m * ldx, K, (struct matmul_i16 *)to);
         else if (kind == MATMUL_ACT_F16)
             ops->prepare_f16(x + m * ldx, K, (struct matmul_f16 *)to);
         else if (kind == MATMUL_ACT_ROW8)

@@ -40,13 +40,15 @@
 
 /* Forms of prepared rows of x. */
 enum matmul_act {
-    MATMUL_ACT_F32,  /* unchanged floats: for F32, F16, BF16, MXFP8, FP8 and NF4 */
-    MATMUL_ACT_BF16, /* rounded to bfloat16: for BF16 on CPUs that multiply it */
-    MATMUL_ACT_TWO,  /* each element is a sum of two bfloat16: for F32 packed for tiles */
-    MATMUL_ACT_I16,  /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
-    MATMUL_ACT_F16,  /* blocks of 32 binary16 with a scale: for F16 on CPUs that multiply it */
-    MATMUL_ACT_Q8,   /* blocks of 32 int8 with a scale and sums: for all other formats */
-    MATMUL_ACT_ROW8, /* int8 with one scale for the row: for packed ternary weights */
+    MATMUL_ACT_F32,   /* unchanged floats: for F32, F16, BF16, MXFP8, FP8 and NF4 */
+    MATMUL_ACT_BF16,  /* rounded to bfloat16: for BF16 on CPUs that multiply it */
+    MATMUL_ACT_TWO,   /* each element is a sum of two bfloat16: for F32 packed for tiles */
+    MATMUL_ACT_I16,   /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
+    MATMUL_ACT_APART, /* the same, with elements in another order: for F16 on CPUs that multiply
+                         pairs of int16 twice as fast as floats */
+    MATMUL_ACT_F16,   /* blocks of 32 binary16 with a scale: for F16 on CPUs that multiply it */
+    MATMUL_ACT_Q8,    /* blocks of 32 int8 with a scale and sums: for all other formats */
+    MATMUL_ACT_ROW8,  /* int8 with one scale for the row: for packed ternary weights */
     MATMUL_ACT_N,
 };
 
@@ -89,6 +91,10 @@ struct matmul_args {
     const void *next; /* memory that the caller will read next, and that is prefetched; or
                          NULL */
 };
+
+/* May be added to the flags for matmul_ops_get(): F16 weights are multiplied as floats where they
+ * would be rounded to int16. */
+#define MATMUL_FLOATS (1u << 31)
 
 /* Returns the kernels for a CPU with these flags (core/cpu.h). Never returns NULL. */
 const struct matmul_ops *matmul_ops_get(unsigned flags);
