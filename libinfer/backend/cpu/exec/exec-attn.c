@@ -116,13 +116,19 @@ static float *query_row(const struct task *t, graph_ref ref, uint32_t i)
            ((size_t)head * t->group + j % t->group) * t->hd;
 }
 
+/* Returns the description of the layer whose keys and values the task reads. */
+static const struct store_layer *task_layer(const struct task *t)
+{
+    return kv_store_layer(t->x->store, attn_place(t->p));
+}
+
 static void task_query(const struct task *t, graph_ref q)
 {
     const struct attn_fns *fns = t->x->plan->attn;
+    const enum codec keys = task_layer(t)->turned[KV_KEYS];
 
     for (uint32_t i = 0; i < t->n_all; i++)
-        fns->query[t->x->store->codec[KV_KEYS]](t->q + (size_t)i * t->hd, query_row(t, q, i),
-                                                t->p->scale, t->hd);
+        fns->query[keys](t->q + (size_t)i * t->hd, query_row(t, q, i), t->p->scale, t->hd);
 }
 
 static void sums_clear(const struct task *t, struct sums *sums)
@@ -210,7 +216,8 @@ static const unsigned char *after_values(const struct task *t, uint32_t i, uint3
 {
     if (i + 1 < t->n_heads)
         return head_of(t, KV_VALUES, i, i_block, i_group) +
-               t->x->store->groups[i_group].head_bytes[KV_KEYS];
+               kv_store_layer(t->x->store, (struct state_place){i_group, t->p->i_layer})
+                   ->head_bytes[KV_KEYS];
     return i_group == t->p->i_group && i_block + 1 < n_blocks
                ? head_of(t, KV_KEYS, 0, i_block + 1, i_group)
                : NULL;
@@ -256,7 +263,8 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
 {
     const struct sums mine = sums_of_head(t, sums, i);
     const struct attn_fns *fns = t->x->plan->attn;
-    const enum codec *codec = t->x->store->groups[i_group].codec;
+    const struct state_place place = {i_group, t->p->i_layer};
+    const enum codec *codec = kv_store_layer(t->x->store, place)->codec;
     const bool ahead = t->n_q <= AHEAD_QUERIES;
     struct attn_args args = {
         .codec = codec[KV_KEYS],
@@ -361,7 +369,7 @@ static void write_result(const struct task *t, const struct sums *sums, graph_re
                 sum[j] += sum[j + n];
         factor = t->sinks ? sink_factor(t, i, sums->max[i], sum[0]) : 1.0f / sum[0];
         t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, factor, t->hd);
-        attn_turn_back(t->x->plan->attn, t->x->store->codec[KV_VALUES], query_row(t, dst, i),
+        attn_turn_back(t->x->plan->attn, task_layer(t)->turned[KV_VALUES], query_row(t, dst, i),
                        t->hd);
     }
 }

@@ -147,7 +147,8 @@ static void store_head(const struct exec *x, enum kv_part part, struct state_pla
     const struct kv_store *store = x->store;
     const uint32_t bt = store->layout.block_tokens, i_block = x->plan->row_pos[row] / bt;
     const struct batch_seq *seq = &x->batch->seqs[x->plan->row_seq[row]];
-    const enum codec codec = store->groups[place.i_group].codec[part];
+    const struct store_layer *layer = kv_store_layer(store, place);
+    const enum codec codec = layer->codec[part];
     const struct slot s = {
         .block = kv_store_head(store, part, place, i_head, seq->blocks[place.i_group][i_block]),
         .t = x->plan->row_offset[row],
@@ -155,8 +156,8 @@ static void store_head(const struct exec *x, enum kv_part part, struct state_pla
         .hd = store->layout.groups[place.i_group].head_dim,
     };
 
-    if (store->layout.groups[place.i_group].exact) {
-        store_exact(&s, store->codec[part], part, head, half, x);
+    if (layer->turned[part] != codec) {
+        store_exact(&s, layer->turned[part], part, head, half, x);
         return;
     }
     switch (codec_info(codec)->kind) {
