@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/push.h"
 #include "backend/vulkan/submit.h"
 #include "core/err.h"
 

@@ -46,7 +46,8 @@ static const char help[] =
     "  --streams N          answers generated at the same time (default: 1)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
-    "                       fp8 or others (sconce-info(1)), K:V or K:V+recent\n"
+    "                       fp8 or others (sconce-info(1)), K:V, K:V+recent, or with types of\n"
+    "                       some layers as in K:V/3-5=K:V\n"
     "                       (default: f16); with --kv-table several of\n"
     "                       them, with commas between\n"
     "  --membw              measure memory bandwidth, and the share of it that decoding reaches\n"
