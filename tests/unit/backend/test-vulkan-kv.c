@@ -8,9 +8,10 @@
 
 #include "backend/backend.h"
 #include "kv/pool.h"
+#include "lib/test.h"
 #include "unit/backend/tiny.h"
 
-enum { N_ROWS = 150, MAX_CTX = 192, BLOCK = 64, N_BLOCKS = 12 };
+enum { N_ROWS = 150, N_MANY = 140, MAX_CTX = 192, BLOCK = 64, N_BLOCKS = 12 };
 
 static const struct tiny_options options = {.dtype = INF_DTYPE_F32,
                                             .n_layers = 2,
@@ -32,7 +33,7 @@ static struct kv_layout layout_of(enum codec k, enum codec v)
     return layout;
 }
 
-/* Computes the logits of all rows, in steps of @chunk. */
+/* Computes the logits of all rows: first many rows in steps of @chunk, then single rows. */
 static void run(const char *device, const struct kv_layout *layout, uint32_t chunk, float *logits)
 {
     const struct backend_params params = {.device = device, .n_threads = 2};
@@ -55,7 +56,7 @@ static void run(const char *device, const struct kv_layout *layout, uint32_t chu
         struct batch_seq seq;
         struct batch batch = {.tokens = tokens, .n_seqs = 1, .seqs = &seq, .logit_rows = rows};
 
-        n = MIN(chunk, N_ROWS - pos);
+        n = pos < N_MANY ? MIN(chunk, N_MANY - pos) : 1;
         ASSERT_OK(kv_table_extend(&table, n));
         seq = kv_table_part(&table, 0, pos, n);
         for (uint32_t i = 0; i < n; i++) {
@@ -103,45 +104,40 @@ static float exact[N_ROWS * 77], on_cpu[N_ROWS * 77], on_gpu[N_ROWS * 77];
 
 static void check(const struct kv_layout *layout, const char *name)
 {
-    static const uint32_t chunks[] = {N_ROWS, 37, 1};
-    double loss;
+    double loss, error;
 
-    run("cpu", layout, N_ROWS, on_cpu);
+    run("cpu", layout, N_MANY, on_cpu);
     loss = nmse(on_cpu, exact);
-    for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
-        double error;
-
-        run("vulkan", layout, chunks[i], on_gpu);
-        error = nmse(on_gpu, on_cpu);
-        /* The CPU rounds queries to int8, which the device does not. */
-        if (!(error <= loss / 8 + 2e-5))
-            fail_msg("%s in steps of %u: the error is %.3g, but the CPU loses %.3g", name,
-                     chunks[i], error, loss);
-    }
+    run("vulkan", layout, 70, on_gpu);
+    error = nmse(on_gpu, on_cpu);
+    print_message("%s: the device differs by %.3g, and the CPU loses %.3g\n", name, error, loss);
+    /* The CPU rounds queries to int8, which the device does not. */
+    if (!(error <= loss / 8 + 2e-5))
+        fail_msg("%s: the device differs by %.3g, but the CPU loses only %.3g", name, error, loss);
 }
 
 TEST(codes_are_those_of_the_cpu)
 {
     static const struct {
         enum codec k, v;
-    } pairs[] = {
-        {CODEC_Q6_0, CODEC_Q6_0},     {CODEC_Q5_0, CODEC_Q5_0},     {CODEC_Q4_0, CODEC_Q4_0},
-        {CODEC_Q3_0, CODEC_Q3_0},     {CODEC_Q2_0, CODEC_Q2_0},     {CODEC_TURBO4, CODEC_TURBO4},
-        {CODEC_TURBO3, CODEC_TURBO3}, {CODEC_TURBO2, CODEC_TURBO2}, {CODEC_Q8_0, CODEC_Q4_0},
-        {CODEC_Q5_0, CODEC_Q3_0},     {CODEC_TURBO4, CODEC_Q8_0}};
+    } pairs[] = {{CODEC_Q6_0, CODEC_Q5_0},
+                 {CODEC_Q4_0, CODEC_Q3_0},
+                 {CODEC_TURBO3, CODEC_Q2_0},
+                 {CODEC_TURBO2, CODEC_TURBO4},
+                 {CODEC_Q8_0, CODEC_Q4_0}};
     struct kv_layout layout = layout_of(CODEC_F32, CODEC_F32);
 
     if (!has_device())
         skip();
-    run("cpu", &layout, N_ROWS, exact);
+    run("cpu", &layout, N_MANY, exact);
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
         layout = layout_of(pairs[i].k, pairs[i].v);
         check(&layout, codec_info(pairs[i].k)->name);
     }
-    layout = layout_of(CODEC_Q3_0, CODEC_Q3_0);
+    layout = layout_of(CODEC_Q4_0, CODEC_Q3_0);
     layout.n_mixed = 2;
     layout.mixed[1] = (struct kv_mixed){.is_set = true, .k = CODEC_F16, .v = CODEC_F16};
-    check(&layout, "q3_0/1=f16");
+    check(&layout, "q4_0:q3_0/1=f16");
 }
 
 TEST(formats_without_kernels_are_refused)
