@@ -7,10 +7,11 @@
  * The structs match those of shaders/lib/push.glsl member by member. Constant 0 is always the size
  * of a workgroup, and constant 1 the rows per invocation or tile. Further constants are specific to
  * a kernel and are listed here by number. The comments list the slots of each kernel, and in
- * parentheses what each dimension of its workgroups (groups) counts.
- */
+ * parentheses what each dimension of its workgroups (groups) counts. */
 
 #include <stdint.h>
+
+#include "backend/vulkan/push-store.h"
 
 /* matmul/…: slots 0 w, 1 the second matrix of a gated unit, 2 x, 3 y, 4 bias, 5 the value to add, 7
  * the grid of the number format; groups (columns, rows). */
@@ -201,28 +202,6 @@ enum {
     HEADS_ROPE_HALF,
     HEADS_ROPE_PAIRS,
 };
-
-/* Heads of codes have at most this many elements. */
-#define HEADS_TURN_MAX 1024u
-
-#define STORE_TOKENS 64u /* tokens per block of K and V */
-enum {
-    STORE_F32,
-    STORE_F16,
-    STORE_BF16,
-    STORE_Q8_0,
-    STORE_CODES, /* and the numbers below */
-};
-
-enum { STORE_PLAIN, STORE_ROTATED, STORE_SIGNED };
-enum { STORE_SCALE_TOP, STORE_SCALE_FIT, STORE_SCALE_ROOT };
-
-/* The lowest bits of the members of the formats of codes: bits of a code, how heads are turned, how
- * scales are found, and elements that share a scale (0: those of the head). */
-#define STORE_BITS_AT  4
-#define STORE_TURN_AT  8
-#define STORE_SCALE_AT 10
-#define STORE_GROUP_AT 12
 
 enum {
     SPEC_HEADS_WHOLE = 2,  /* 1: head_dim, n_dims (n_dims / 2 with ROPE_HALF), widths and first
