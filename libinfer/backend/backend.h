@@ -56,7 +56,8 @@ struct kv_layout {
     /* Keys and values that attention reads most are kept in more bits: for the FULL group also the
      * first block and the newest KV_RECENT tokens, in Q8_0, in two groups of their own with as many
      * layers; and WINDOW groups in Q8_0, or in 4 bits (Q4_0, or TURBO4 if the format changes signs)
-     * if keys of the FULL group have fewer than 4 bits. Groups in Q8_0 are `exact`. */
+     * if keys of the FULL group have fewer than 4 bits. Groups in Q8_0 are `exact`. Heads in Q8_0
+     * are turned like those of k and v, also in layers with formats of their own. */
     bool recent;
     uint32_t i_full;            /* the FULL group of which the two groups have copies */
     uint32_t i_recent, i_first; /* the two groups; 0: none, because there is no FULL group */
@@ -231,7 +232,7 @@ struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t
 /* Returns the number format of the keys (@k) or values of a layer. */
 enum codec kv_layout_codec(const struct kv_layout *layout, struct state_place place, bool k);
 /* Returns the number format whose heads are turned as those of the layer. This is another format
- * than kv_layout_codec() only for heads of codes that are stored in Q8_0. */
+ * than kv_layout_codec() only for Q8_0 in a layout with `recent`. */
 enum codec kv_layout_turned(const struct kv_layout *layout, struct state_place place, bool k);
 /* Returns whether all layers of both layouts, which are for the same model, have the same
  * formats. */

@@ -50,11 +50,12 @@ enum codec kv_layout_codec(const struct kv_layout *layout, struct state_place pl
 
 enum codec kv_layout_turned(const struct kv_layout *layout, struct state_place place, bool k)
 {
+    enum codec codec;
+
     if (has_copies(layout, place.i_group))
-        return kv_layout_codec(layout, (struct state_place){layout->i_full, place.i_layer}, k);
-    if (layout->groups[place.i_group].exact && !mixed_of(layout, place))
-        return k ? layout->k : layout->v;
-    return kv_layout_codec(layout, place, k);
+        place.i_group = layout->i_full;
+    codec = kv_layout_codec(layout, place, k);
+    return layout->recent && codec == CODEC_Q8_0 ? (k ? layout->k : layout->v) : codec;
 }
 
 bool kv_layout_equal(const struct kv_layout *a, const struct kv_layout *b)
