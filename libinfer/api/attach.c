@@ -30,8 +30,9 @@ int attach_tier(struct inf_engine *engine, const struct inf_engine_params *p,
     const struct kv_layout *layout = kv_pool_layout(runner->pool);
     int r;
 
-    snprintf(engine->codec, sizeof(engine->codec), "%s/%s%s %s", codec_info(layout->k)->name,
-             codec_info(layout->v)->name, layout->recent ? "+recent" : "", runner->backend->device);
+    snprintf(engine->codec, sizeof(engine->codec), "%s/%s%s%s %s", codec_info(layout->k)->name,
+             codec_info(layout->v)->name, layout->recent ? "+recent" : "",
+             layout->n_mixed > 0 ? ", others in some layers," : "", runner->backend->device);
     r = sched_add_tier(engine->sched,
                        &(struct tier_params){
                            .impl = p->tier,

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <infer/kv.h>
+
 #include "core/err.h"
 
 #define MAX_EXTRA 1024u
@@ -186,6 +188,28 @@ double draft_share(const struct inf_engine_params *p, const struct setup *setup)
     model = kv_bytes(p->model, plain, n);
     draft = kv_bytes(drafter, own, n);
     return model + draft > 0 ? draft / (model + draft) : 0;
+}
+
+int inf_model_draft_kv_size(const struct inf_engine_params *params, struct inf_kv_size *ret_size,
+                            struct inf_err *reterr)
+{
+    const bool own =
+        wants_predictor(params) && params->model->model && model_predicts(params->model->model);
+    const enum setup_graph base = head_is_used(params) ? SETUP_TAPPED
+                                  : own                ? SETUP_EXPORTING
+                                                       : SETUP_MODEL;
+    struct setup setup = {.kv_type = params->kv_type};
+    struct kv_layout layout;
+    int r;
+
+    if (!draft_model_is_used(params) && base == SETUP_MODEL) {
+        *ret_size = (struct inf_kv_size){0};
+        return 0;
+    }
+    r = drafter_layout(choose_drafter(params, base, &setup), &setup, &layout, reterr);
+    if (r == 0)
+        *ret_size = setup_layout_size(&layout);
+    return r;
 }
 
 /* Sets the sizes of the KV cache of the drafter, the graph @setup->graph of @model. */

@@ -16,6 +16,11 @@
 #include "sched/sched.h"
 #include "tokenizer/tokenizer.h"
 
+/* The largest name of a number format of keys and values, and the largest list that
+ * setup_kv_numbers() writes, with the final 0 byte. */
+#define KV_NAME_MAX    4096u
+#define KV_NUMBERS_MAX 8192u
+
 struct inf_model {
     atomic_uint n_refs;
     struct format *format;         /* NULL: a single tokenizer file */
@@ -53,8 +58,8 @@ struct inf_engine {
     struct inf_model *draft_model; /* NULL: none */
     struct sched *sched;
     char codec[96];
-    char kv_name[40];         /* the number format of keys and values */
-    const char *kv_automatic; /* the format that "auto" meant when the engine was made; static */
+    char kv_name[KV_NAME_MAX]; /* the number format of keys and values */
+    const char *kv_automatic;  /* the format that "auto" meant when the engine was made; static */
 };
 
 /* Adds the tier of @p to an engine that has not started, if the device can use a tier. -ENOMEM. */
@@ -99,6 +104,10 @@ struct setup {
 int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
                           const char *kv_type, struct kv_layout *ret_layout,
                           struct inf_err *reterr);
+/* Writes the names of the number formats of @layout to @out, which has room for @size bytes
+ * (KV_NUMBERS_MAX is enough). All layers with formats of their own are listed. @both: keys and
+ * values of the other layers, even if they are equal. */
+void setup_kv_numbers(const struct kv_layout *layout, bool both, char *out, size_t size);
 /* Builds the graph of a model that @setup names in `graph` and `pair`. Returns the errors of the
  * function that builds it. */
 int setup_graph(const struct inf_model *model, const struct setup *setup, struct graph **ret_graph,
@@ -106,6 +115,8 @@ int setup_graph(const struct inf_model *model, const struct setup *setup, struct
 /* Like setup_layout_of_graph(), for the graph that model_build() makes. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);
+/* Returns the memory of a text, in bytes. */
+struct inf_kv_size setup_layout_size(const struct kv_layout *layout);
 /* Returns the memory of a text of @n_tokens tokens, in bytes; see struct inf_kv_size. */
 uint64_t setup_text_bytes(const struct kv_layout *layout, uint64_t n_tokens);
 /* Returns the first FULL group of the state (graph/state.h), or group 0 if there is none. */

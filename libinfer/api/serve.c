@@ -116,23 +116,13 @@ static int open_runner(const struct inf_engine_params *params, struct setup *set
     return setup_runner_on(&backend, p->model, setup, ret_runner, reterr);
 }
 
-/* Writes the name of the number formats of @layout. @both: keys and values, even if they are
- * equal. */
-static void put_numbers(const struct kv_layout *layout, bool both, char *out, size_t size)
-{
-    const bool one = layout->k == layout->v && !both;
-
-    snprintf(out, size, "%s%s%s%s", codec_info(layout->k)->name, one ? "" : ":",
-             one ? "" : codec_info(layout->v)->name, layout->recent ? "+recent" : "");
-}
-
 /* Computes the origin of the names of KV blocks: a name that depends on the model, the device, the
  * instruction set and the number formats. */
 static void name_origin(const struct inf_model *model, const struct runner *runner,
                         struct kv_name *ret_origin)
 {
     const struct backend *b = runner->backend;
-    char numbers[32];
+    char numbers[KV_NUMBERS_MAX];
     struct kv_origin origin = {
         .numbers = numbers,
         .device = b->device,
@@ -140,9 +130,22 @@ static void name_origin(const struct inf_model *model, const struct runner *runn
         .block_tokens = kv_pool_block_tokens(runner->pool),
     };
 
-    put_numbers(kv_pool_layout(runner->pool), true, numbers, sizeof(numbers));
+    setup_kv_numbers(kv_pool_layout(runner->pool), true, numbers, sizeof(numbers));
     format_identity(model->format, origin.model.bytes);
     kv_name_origin(&origin, ret_origin);
+}
+
+/* Sets the name of the number formats: that of the parameters if layers have formats of their own,
+ * because the list of all of them is long. */
+static void name_numbers(struct inf_engine *engine, const char *kv_type,
+                         const struct runner *runner)
+{
+    const struct kv_layout *layout = kv_pool_layout(runner->pool);
+
+    if (layout->n_mixed == 0)
+        setup_kv_numbers(layout, false, engine->kv_name, sizeof(engine->kv_name));
+    else
+        snprintf(engine->kv_name, sizeof(engine->kv_name), "%s", kv_type);
 }
 
 static int read_draft_kind(const struct inf_engine_params *p, enum speculation_kind *ret_kind,
@@ -220,7 +223,7 @@ int inf_engine_new(const struct inf_engine_params *params, struct inf_engine **r
     if (!engine)
         return err_set(reterr, ENOMEM, "out of memory");
     engine->kv_automatic = automatic;
-    put_numbers(kv_pool_layout(runner->pool), false, engine->kv_name, sizeof(engine->kv_name));
+    name_numbers(engine, setup.kv_type, runner);
     r = sched_new(&runner, params->model->tok, &limits, &engine->sched);
     if (r < 0)
         return err_set(reterr, -r, "the scheduler could not be created: %s", strerror(-r));
@@ -477,7 +480,7 @@ int inf_engine_kv_type(const struct inf_engine *engine, const char *kv_type, str
                         &wanted, reterr);
     if (r < 0)
         return r;
-    if (wanted.k == layout->k && wanted.v == layout->v && wanted.recent == layout->recent)
+    if (kv_layout_equal(&wanted, layout))
         return 0;
     r = setup_kv_check(runner->backend, &wanted, reterr);
     return r < 0 ? r : 1;

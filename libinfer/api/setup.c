@@ -10,9 +10,7 @@
 #include "api/handle.h"
 #include "core/cgroup.h"
 #include "core/err.h"
-#include "quant/codec.h"
 
-#define BLOCK_TOKENS    64
 #define DEFAULT_KV_SEQS 4u /* sequences of full length in a KV cache of the default size */
 /* A RECURRENT group has SNAPSHOTS_PER_SEQ blocks for the snapshots of each sequence, and
  * SPARE_STATES further blocks for snapshots. */
@@ -20,100 +18,6 @@
 #define SPARE_STATES      8u
 /* Windows of earlier texts for which a WINDOW group has blocks. */
 #define SPARE_WINDOWS 8u
-
-/* Finds the number format that @name, a text of @len bytes, means for keys or for values. */
-static int find_codec(const struct inf_model *model, const char *name, size_t len,
-                      enum codec *ret_codec, struct inf_err *reterr)
-{
-    enum codec codec;
-
-    if (len == 4 && memcmp(name, "auto", 4) == 0) {
-        *ret_codec = model->info.dtype == INF_DTYPE_F32 ? CODEC_F32 : CODEC_F16;
-        return 0;
-    }
-    if (!codec_find(name, len, &codec))
-        return err_set(reterr, EINVAL,
-                       "unknown type of the KV cache: %.*s; the types are auto, f32, f16, bf16, "
-                       "q8_0, q4_0, q3_0, fp8 and others that docs/formats.md lists, or two of "
-                       "them as K:V, and +recent after q4_0 and other rotated types",
-                       (int)MIN(len, 32u), name);
-    *ret_codec = codec;
-    return 0;
-}
-
-/* Checks that the heads of all groups can have the number format @codec. */
-static int check_codec(const struct kv_layout *layout, enum codec codec, struct inf_err *reterr)
-{
-    const uint32_t unit = codec_info(codec)->head_unit;
-
-    for (uint32_t g = 0; g < layout->n_groups; g++)
-        if (layout->groups[g].rule != STATE_RECURRENT && layout->groups[g].head_dim % unit != 0)
-            return err_set(reterr, EOPNOTSUPP,
-                           "a KV cache of %s needs a head size that is a multiple of %u, not %u; "
-                           "fp8 works with any head size",
-                           codec_info(codec)->name, unit, layout->groups[g].head_dim);
-    return 0;
-}
-
-/* Checks that values can have their number format. */
-static int check_values(const struct kv_layout *layout, struct inf_err *reterr)
-{
-    if (!codec_info(layout->v)->residual)
-        return 0;
-    return err_set(reterr, EINVAL,
-                   "%s is a type for keys only, because its last bit corrects products with "
-                   "queries; values need another type, as in %s:turbo4",
-                   codec_info(layout->v)->name, codec_info(layout->v)->name);
-}
-
-static int keep_recent(struct kv_layout *layout, struct inf_err *reterr)
-{
-    if (!kv_layout_can_keep(layout))
-        return err_set(reterr, EINVAL,
-                       "+recent is for keys and values in rotated types, such as q4_0 and q3_0");
-    return kv_layout_keep_recent(layout)
-               ? 0
-               : err_set(reterr, EOPNOTSUPP, "+recent: the model has too many kinds of layers");
-}
-
-int setup_layout_of_graph(const struct inf_model *model, const struct graph *graph,
-                          const char *kv_type, struct kv_layout *ret_layout, struct inf_err *reterr)
-{
-    const struct hparams *hp = model_hparams(model->model);
-    const char *k = kv_type ? kv_type : "auto";
-    const char *colon = strchr(k, ':'), *v = colon ? colon + 1 : k;
-    const char *end = strchr(v, '+');
-    const size_t len = end ? (size_t)(end - v) : strlen(v);
-    struct kv_layout layout =
-        kv_layout_full(hp->n_layers, hp->n_kv_heads, hp->head_dim, BLOCK_TOKENS, CODEC_F32, 0);
-    const struct state_group *groups;
-    uint32_t n_groups;
-    int r;
-
-    groups = graph_groups(graph, &n_groups);
-    if (n_groups > 0) {
-        layout.n_groups = n_groups;
-        memcpy(layout.groups, groups, n_groups * sizeof(*groups));
-    }
-    r = find_codec(model, k, colon ? (size_t)(colon - k) : len, &layout.k, reterr);
-    if (r == 0)
-        r = check_codec(&layout, layout.k, reterr);
-    if (r == 0)
-        r = find_codec(model, v, len, &layout.v, reterr);
-    if (r == 0)
-        r = check_codec(&layout, layout.v, reterr);
-    if (r == 0)
-        r = check_values(&layout, reterr);
-    if (r == 0 && end && strcmp(end, "+recent") != 0)
-        r = err_set(reterr, EINVAL, "the type of the KV cache may end with +recent, not with %.32s",
-                    end);
-    if (r == 0 && end)
-        r = keep_recent(&layout, reterr);
-    if (r < 0)
-        return r;
-    *ret_layout = layout;
-    return 0;
-}
 
 int setup_graph(const struct inf_model *model, const struct setup *setup, struct graph **ret_graph,
                 struct inf_err *reterr)
@@ -167,7 +71,7 @@ static uint64_t window_blocks(const struct kv_layout *layout, uint32_t i_group)
     return DIV_UP((uint64_t)MAX(layout->groups[i_group].window, 1) - 1, layout->block_tokens) + 1;
 }
 
-static struct inf_kv_size size_of_layout(const struct kv_layout *layout)
+struct inf_kv_size setup_layout_size(const struct kv_layout *layout)
 {
     struct inf_kv_size size = {0};
 
@@ -194,13 +98,13 @@ int inf_model_kv_size(const struct inf_model *model, const char *kv_type,
         r = setup_kv_layout(model, kv_type, &layout, reterr);
     if (r < 0)
         return r;
-    *ret_size = size_of_layout(&layout);
+    *ret_size = setup_layout_size(&layout);
     return 0;
 }
 
 uint64_t setup_text_bytes(const struct kv_layout *layout, uint64_t n_tokens)
 {
-    const struct inf_kv_size size = size_of_layout(layout);
+    const struct inf_kv_size size = setup_layout_size(layout);
 
     return size.per_token * n_tokens + size.windows + size.recurrent;
 }

@@ -30,6 +30,16 @@ struct kv_store;
 /* Tokens that a row sees in more bits, including its own (struct kv_layout). */
 #define KV_RECENT 64u
 
+/* The largest number of layers with keys and values in a layout with mixed formats. */
+#define KV_MIXED_MAX 256u
+
+/* The number formats of a layer in a layout with mixed formats. */
+struct kv_mixed {
+    uint8_t i_group; /* the i-th entry with this group belongs to layer i of the group */
+    bool is_set;     /* false: the layer has the formats of a layout without mixed formats */
+    uint8_t k, v;    /* enum codec */
+};
+
 /*
  * Describes a store of the states of sequences (graph/state.h). The store holds each group in
  * blocks: a block of a FULL or WINDOW group has K and V of block_tokens tokens in all layers of the
@@ -42,13 +52,19 @@ struct kv_layout {
     struct state_group groups[STATE_GROUPS_MAX];
     uint32_t n_blocks[STATE_GROUPS_MAX];
     uint32_t block_tokens; /* 64 */
-    enum codec k, v;       /* head_dim must be a multiple of the head_unit of both codecs */
+    enum codec k, v;       /* head_dim must be a multiple of the head_unit of all codecs */
     /* Keys and values that attention reads most are kept in more bits: for the FULL group also the
      * first block and the newest KV_RECENT tokens, in Q8_0, in two groups of their own with as many
      * layers; and WINDOW groups in Q8_0, or in 4 bits (Q4_0, or TURBO4 if the format changes signs)
-     * if keys of the FULL group have fewer than 4 bits. Groups in Q8_0 are `exact`. */
+     * if keys of the FULL group have fewer than 4 bits. Groups in Q8_0 are `exact`. Heads in Q8_0
+     * are turned like those of k and v, also in layers with formats of their own. */
     bool recent;
+    uint32_t i_full;            /* the FULL group of which the two groups have copies */
     uint32_t i_recent, i_first; /* the two groups; 0: none, because there is no FULL group */
+    /* The layers with keys and values, in the order of the model. 0: no layer has formats of its
+     * own. */
+    uint32_t n_mixed;
+    struct kv_mixed mixed[KV_MIXED_MAX];
 };
 
 struct plan_limits {
@@ -213,9 +229,19 @@ DEFINE_CLEANUP(struct backend *, backend_free);
 /* Returns a layout with one FULL group of @n_layers layers and @n_blocks blocks. */
 struct kv_layout kv_layout_full(uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim,
                                 uint32_t block_tokens, enum codec codec, uint32_t n_blocks);
-/* Returns the number format of the keys (@k) or values of group @i_group. */
-enum codec kv_layout_codec(const struct kv_layout *layout, uint32_t i_group, bool k);
-/* Returns whether the codecs of a layout allow kv_layout_keep_recent(). */
+/* Returns the number format of the keys (@k) or values of a layer. */
+enum codec kv_layout_codec(const struct kv_layout *layout, struct state_place place, bool k);
+/* Returns the number format whose heads are turned as those of the layer. This is another format
+ * than kv_layout_codec() only for Q8_0 in a layout with `recent`. */
+enum codec kv_layout_turned(const struct kv_layout *layout, struct state_place place, bool k);
+/* Returns whether all layers of both layouts, which are for the same model, have the same
+ * formats. */
+bool kv_layout_equal(const struct kv_layout *a, const struct kv_layout *b);
+/* Returns the layout of the layers @begin[i] … @end[i] - 1 of each group i. */
+struct kv_layout kv_layout_part(const struct kv_layout *layout, const uint32_t *begin,
+                                const uint32_t *end);
+/* Returns whether the codecs of the FULL layers allow kv_layout_keep_recent(): they are codes
+ * without residuals, or, in mixed formats, Q8_0. */
 bool kv_layout_can_keep(const struct kv_layout *layout);
 /* Makes a layout whose codecs are codes (quant/codec.h) keep what attention reads most in more
  * bits, as struct kv_layout describes. Returns false if it has several FULL groups, or would have

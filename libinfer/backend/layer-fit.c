@@ -60,15 +60,15 @@ static bool shares_keys(const struct graph *g, uint32_t i_layer)
 static uint64_t state_bytes(const struct graph *g, const struct kv_layout *layout, uint32_t i_layer)
 {
     uint32_t n_low[STATE_GROUPS_MAX], n_high[STATE_GROUPS_MAX];
-    struct kv_layout layer = *layout;
+    struct kv_layout layer;
     uint64_t sum = 0;
 
     graph_layers_below(g, i_layer, n_low);
     graph_layers_below(g, i_layer + 1, n_high);
+    layer = kv_layout_part(layout, n_low, n_high);
     for (uint32_t i = 0; i < layout->n_groups; i++) {
         uint64_t bytes;
 
-        layer.groups[i].n_layers = n_high[i] - n_low[i];
         if (!size_mul(kv_layout_block_bytes(&layer, i), layout->n_blocks[i], &bytes) ||
             !size_add(sum, bytes, &sum))
             return UINT64_MAX;

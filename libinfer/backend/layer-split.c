@@ -45,22 +45,20 @@ static struct layer_split *split_of(struct backend *b)
 
 static struct kv_layout low_layout(const struct layer_split *s, const struct kv_layout *layout)
 {
-    struct kv_layout low = *layout;
+    static const uint32_t none[STATE_GROUPS_MAX] = {0};
 
-    for (uint32_t i = 0; i < layout->n_groups; i++) {
+    for (uint32_t i = 0; i < layout->n_groups; i++)
         assert(s->n_low[i] <= layout->groups[i].n_layers);
-        low.groups[i].n_layers = s->n_low[i];
-    }
-    return low;
+    return kv_layout_part(layout, none, s->n_low);
 }
 
 static struct kv_layout high_layout(const struct layer_split *s, const struct kv_layout *layout)
 {
-    struct kv_layout high = *layout;
+    uint32_t n[STATE_GROUPS_MAX] = {0};
 
     for (uint32_t i = 0; i < layout->n_groups; i++)
-        high.groups[i].n_layers -= s->n_low[i];
-    return high;
+        n[i] = layout->groups[i].n_layers;
+    return kv_layout_part(layout, s->n_low, n);
 }
 
 static int split_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr)

@@ -9,8 +9,10 @@
 #include "core/half.h"
 
 #define RUN_BYTES   16u /* of codes of 4, 2 and 1 bits */
-#define MAX_LEVELS  16u
 #define MAX_BORDERS 7u
+
+/* Codes of more bits have their lowest LOW_BITS bits in a plane of their own. */
+#define LOW_BITS 4u
 
 /* The largest level of Max (1960) for 2^n codes, in standard deviations. */
 static const float max_top[] = {0, 0.7979f, 1.510f, 2.152f, 2.733f};
@@ -26,7 +28,7 @@ static struct levels levels_of(enum codec codec)
 {
     struct levels l = {.of = codec_info(codec)->levels, .half = 1u << (code_bits(codec) - 1)};
 
-    for (uint32_t i = 0; i < MAX_BORDERS; i++)
+    for (uint32_t i = 0; code_bits(codec) <= LOW_BITS && i < MAX_BORDERS; i++)
         l.borders[i] =
             i + 1 < l.half ? (float)(l.of[l.half + i] + l.of[l.half + i + 1]) / 2 : INFINITY;
     return l;
@@ -39,7 +41,8 @@ uint32_t code_bits(enum codec codec)
     return info->n_bits - (info->residual ? 1 : 0);
 }
 
-uint32_t code_at(const uint8_t *bytes, uint32_t n_bits, uint32_t d)
+/* Returns the code of element @d in a plane of codes with at most LOW_BITS bits. */
+static uint32_t plane_at(const uint8_t *bytes, uint32_t n_bits, uint32_t d)
 {
     const uint32_t run = n_bits == 3 ? CODEC_Q3_RUN : RUN_BYTES * 8 / n_bits, c = d % run;
     const uint8_t *p = bytes + d / run * (n_bits == 3 ? CODEC_Q3_BYTES : RUN_BYTES);
@@ -53,8 +56,31 @@ uint32_t code_at(const uint8_t *bytes, uint32_t n_bits, uint32_t d)
            (p[c % 16 + 32] >> shift & 1) << 2;
 }
 
-/* Packs the codes of @n elements. */
-static void codes_pack(uint8_t *bytes, const uint8_t *codes, uint32_t n_bits, uint32_t n)
+/* Returns the elements of a run of codes with more than LOW_BITS bits. */
+static uint32_t planes_run(uint32_t n_bits)
+{
+    return RUN_BYTES * 8 / (n_bits - LOW_BITS);
+}
+
+/* Returns the element @d of codes with more than LOW_BITS bits. */
+static uint32_t planes_at(const uint8_t *bytes, uint32_t n_bits, uint32_t d)
+{
+    const uint32_t run = planes_run(n_bits), n_low = run * LOW_BITS / 8;
+    const uint8_t *p = bytes + (size_t)(d / run) * (n_low + RUN_BYTES);
+
+    return plane_at(p, LOW_BITS, d % run) | plane_at(p + n_low, n_bits - LOW_BITS, d % run)
+                                                << LOW_BITS;
+}
+
+uint32_t code_at(const uint8_t *bytes, uint32_t n_bits, uint32_t d)
+{
+    if (n_bits > LOW_BITS)
+        return planes_at(bytes, n_bits, d);
+    return plane_at(bytes, n_bits, d);
+}
+
+/* Packs the codes, of at most LOW_BITS bits, of @n elements. */
+static void plane_pack(uint8_t *bytes, const uint8_t *codes, uint32_t n_bits, uint32_t n)
 {
     const uint32_t per_byte = 8 / n_bits;
 
@@ -74,6 +100,29 @@ static void codes_pack(uint8_t *bytes, const uint8_t *codes, uint32_t n_bits, ui
             *bytes++ =
                 (uint8_t)(codes[d + i] | low << 3 | (uint32_t)codes[d + 48 + i] << 4 | high << 7);
         }
+}
+
+/* Packs the codes of @n elements. */
+static void codes_pack(uint8_t *bytes, const uint8_t *codes, uint32_t n_bits, uint32_t n)
+{
+    uint8_t low[RUN_BYTES * 8], high[RUN_BYTES * 8];
+    uint32_t run;
+
+    if (n_bits <= LOW_BITS) {
+        plane_pack(bytes, codes, n_bits, n);
+        return;
+    }
+    run = planes_run(n_bits);
+    for (uint32_t d = 0; d < n; d += run) {
+        for (uint32_t i = 0; i < run; i++) {
+            low[i] = codes[d + i] & ((1u << LOW_BITS) - 1);
+            high[i] = codes[d + i] >> LOW_BITS;
+        }
+        plane_pack(bytes, low, LOW_BITS, run);
+        bytes += run * LOW_BITS / 8;
+        plane_pack(bytes, high, n_bits - LOW_BITS, run);
+        bytes += RUN_BYTES;
+    }
 }
 
 void code_signs(float *x, uint32_t seed, uint32_t n)
@@ -138,12 +187,12 @@ static float scale_of(enum codec codec, const struct levels *l, uint8_t *codes, 
 {
     float sum = 0, top = 0, rest = 0, scale;
 
-    if (codec == CODEC_Q4_0) {
+    if (codec == CODEC_Q4_0 || code_bits(codec) > LOW_BITS) {
         for (uint32_t i = 0; i < n; i++) {
             top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
             rest += x[i] * 0;
         }
-        return top / 127 + rest;
+        return top / (codec == CODEC_Q4_0 ? 127 : (float)l->of[2 * l->half - 1]) + rest;
     }
     for (uint32_t i = 0; i < n; i++)
         sum += x[i] * x[i];
@@ -153,12 +202,25 @@ static float scale_of(enum codec codec, const struct levels *l, uint8_t *codes, 
     return scale;
 }
 
+/* Writes the codes of levels in equal distances that are nearest to (x - @offset) × @inverse. */
+static void codes_even(uint8_t *codes, const float *x, float offset, float inverse, uint32_t n_bits,
+                       uint32_t n)
+{
+    const float last = (float)((1u << n_bits) - 1);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const float y = rintf(((x[i] - offset) * inverse + last) / 2);
+
+        codes[i] = (uint8_t)(y > 0 ? y < last ? y : last : 0);
+    }
+}
+
 /* Encodes a group whose codes have an offset. Returns its scale. */
 static float group_affine(uint8_t *codes, float *ret_offset, const float *x, uint32_t n_bits,
                           uint32_t n)
 {
     const float last = (float)((1u << n_bits) - 1);
-    float least = x[0], most = x[0], rest = 0, scale, offset, inverse;
+    float least = x[0], most = x[0], rest = 0, scale, offset;
 
     for (uint32_t i = 0; i < n; i++) {
         least = x[i] < least ? x[i] : least;
@@ -167,14 +229,23 @@ static float group_affine(uint8_t *codes, float *ret_offset, const float *x, uin
     }
     offset = as_half((least + most) / 2 + rest);
     scale = as_half((most - least) / (2 * last) + rest);
-    inverse = scale >= CODE_TINY ? 1 / scale : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const float y = rintf(((x[i] - offset) * inverse + last) / 2);
-
-        codes[i] = (uint8_t)(y > 0 ? y < last ? y : last : 0);
-    }
+    codes_even(codes, x, offset, scale >= CODE_TINY ? 1 / scale : 0, n_bits, n);
     *ret_offset = isfinite(scale) && isfinite(offset) ? offset : 0;
     return isfinite(offset) ? scale : NAN;
+}
+
+/* Encodes a group without an offset. Returns its scale. */
+static float group_scaled(enum codec codec, const struct levels *l, uint8_t *codes, const float *x,
+                          uint32_t n)
+{
+    const float scale = as_half(scale_of(codec, l, codes, x, n));
+    const float inverse = scale >= CODE_TINY ? 1 / scale : 0;
+
+    if (code_bits(codec) > LOW_BITS)
+        codes_even(codes, x, 0, inverse, code_bits(codec), n);
+    else
+        codes_nearest(codes, l, x, inverse, n);
+    return scale;
 }
 
 void code_encode(enum codec codec, uint8_t *bytes, float *scalars, const float *x, uint32_t n,
@@ -190,12 +261,10 @@ void code_encode(enum codec codec, uint8_t *bytes, float *scalars, const float *
         const float *y = x + i * group;
         uint8_t *to = codes + i * group;
 
-        if (info->offset) {
+        if (info->offset)
             scalars[i] = group_affine(to, &scalars[n_groups + i], y, code_bits(codec), group);
-        } else {
-            scalars[i] = as_half(scale_of(codec, &l, to, y, group));
-            codes_nearest(to, &l, y, scalars[i] >= CODE_TINY ? 1 / scalars[i] : 0, group);
-        }
+        else
+            scalars[i] = group_scaled(codec, &l, to, y, group);
         for (uint32_t j = 0; info->residual && j < group; j++)
             ret_rest[i * group + j] = y[j] - (float)l.of[to[j]] * scalars[i];
     }

@@ -17,6 +17,10 @@
  * element 96 + i is the top bit of the lower half of byte 16 j + i, and bit j of the code of
  * element 112 + i is the top bit of the upper half of this byte.
  *
+ * Codes of 5 and 6 bits are packed in runs of 128 or 64 elements. A run has the lowest 4 bits of
+ * the codes, packed like codes of 4 bits, and then the other bits, packed in 16 bytes like codes of
+ * 1 or 2 bits.
+ *
  * Formats with a residual (the transform QJL of TurboQuant, Zandieh et al. 2025) have one bit less
  * for each code. The difference between the head and its levels is a vector r. Its signs are
  * changed by a second code_signs(), and it is rotated. One bit for each element is the sign of the

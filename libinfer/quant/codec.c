@@ -21,6 +21,14 @@ static const int8_t even4[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 
 static const int8_t even3[16] = {-7, -5, -3, -1, 1, 3, 5, 7};
 static const int8_t even2[16] = {-3, -1, 1, 3};
 
+/* Levels 2 c - 31 and 2 c - 63 of the codes c. */
+#define EVEN8(first)                                                                               \
+    (first), (first) + 2, (first) + 4, (first) + 6, (first) + 8, (first) + 10, (first) + 12,       \
+        (first) + 14
+static const int8_t even5[32] = {EVEN8(-31), EVEN8(-15), EVEN8(1), EVEN8(17)};
+static const int8_t even6[64] = {EVEN8(-63), EVEN8(-47), EVEN8(-31), EVEN8(-15),
+                                 EVEN8(1),   EVEN8(17),  EVEN8(33),  EVEN8(49)};
+
 #define FLOATS(name, bits)                                                                         \
     {                                                                                              \
         name, CODEC_FLOATS, CODEC_PLAIN, 1, bits, 0, NULL, false, false                            \
@@ -47,6 +55,8 @@ static const struct codec_info codecs[] = {
     [CODEC_Q4_0] = {"q4_0", CODEC_CODES, CODEC_ROTATED, BLOCK_ELEMS, 4, BLOCK_ELEMS, q4, false,
                     false},
     [CODEC_FP8] = {"fp8", CODEC_FLOATS, CODEC_PLAIN, 1, 8, HEAD, NULL, false, false},
+    [CODEC_Q6_0] = {"q6_0", CODEC_CODES, CODEC_ROTATED, 64, 6, 64, even6, false, false},
+    [CODEC_Q5_0] = {"q5_0", CODEC_CODES, CODEC_ROTATED, 128, 5, 64, even5, false, false},
     [CODEC_Q3_0] = {"q3_0", CODEC_CODES, CODEC_ROTATED, 128, 3, 128, max3, false, false},
     [CODEC_Q2_0] = {"q2_0", CODEC_CODES, CODEC_ROTATED, 128, 2, 128, max2, false, false},
     [CODEC_AFFINE4_32] = AFFINE("affine4_32", 32, 4, 32, even4),

@@ -10,8 +10,9 @@
  *   F32, F16, BF16   unchanged
  *   Q8_0             int8 × F16 scale of 32 elements
  *   FP8              E4M3 (4 bits of exponent, 3 of fraction, up to 448) × F16 scale of the head
- *   codes            the head is rotated first; each element is a code of 1 to 4 bits, which stands
+ *   codes            the head is rotated first; each element is a code of 1 to 6 bits, which stands
  *                    for a level; level × F16 scale of a group of elements (code.h)
+ *     Q6_0, Q5_0       64 or 32 levels in equal distances, groups of 64
  *     Q4_0             16 levels, groups of 32
  *     Q3_0, Q2_0       8 or 4 levels, groups of 128
  *     AFFINEn_g        2^n levels in equal distances, groups of g, and an F16 offset for each group
@@ -58,6 +59,8 @@ enum codec {
     CODEC_Q8_0,
     CODEC_Q4_0,
     CODEC_FP8,
+    CODEC_Q6_0,
+    CODEC_Q5_0,
     CODEC_Q3_0,
     CODEC_Q2_0,
     CODEC_AFFINE4_32,
@@ -103,8 +106,8 @@ struct codec_info {
     uint32_t n_bits;         /* per element, without scales; 0: see code_rows_bytes() */
     uint32_t scale_elements; /* elements that share a scale; 0: there are no scales; UINT32_MAX:
                                 the whole head */
-    const int8_t *levels;    /* of codes: [16], of which the first 2^code_bits() are levels, in
-                                ascending order */
+    const int8_t *levels;    /* of codes: [16], or [2^code_bits()] if that is more; the first
+                                2^code_bits() are levels, in ascending order */
     bool offset;             /* of codes: each scale has an offset as well */
     bool residual;           /* of codes: one of the n_bits is that of code_residual() */
 };

@@ -129,29 +129,24 @@ static uint64_t weights_bytes(const struct resident *resident, bool all)
     return sum;
 }
 
-/* Adds what the keys and values of the draft model take. If they cannot have the number format of
- * the model's keys and values, they have the default format. */
-static void add_draft(const struct chat_resident *own, const char *kv_type, struct inf_kv_size *sum)
-{
-    struct inf_kv_size size;
-
-    if (!own->draft || (inf_model_kv_size(own->draft, kv_type, &size, NULL) < 0 &&
-                        inf_model_kv_size(own->draft, NULL, &size, NULL) < 0))
-        return;
-    sum->per_token += size.per_token;
-    sum->windows += size.windows;
-    sum->recurrent += size.recurrent;
-}
-
-/* Computes the memory of a conversation in the number format @kv_type. */
+/* Computes the memory of a conversation in the number format @kv_type, with that of drafts. If the
+ * memory of drafts is unknown, the engine cannot draft either. */
 static int measure_kv(const struct resident *resident, const char *kv_type,
                       struct inf_kv_size *ret_size, struct inf_err *reterr)
 {
+    const struct inf_engine_params params = {.model = resident->model,
+                                             .kv_type = kv_type,
+                                             .draft_kind = chat_resident_draft_kind(resident),
+                                             .draft_model = chat_resident_of(resident)->draft};
+    struct inf_kv_size drafts;
     const int r = inf_model_kv_size(resident->model, kv_type, ret_size, reterr);
 
-    if (r == 0)
-        add_draft(chat_resident_of(resident), kv_type, ret_size);
-    return r;
+    if (r < 0 || inf_model_draft_kv_size(&params, &drafts, NULL) < 0)
+        return r;
+    ret_size->per_token += drafts.per_token;
+    ret_size->windows += drafts.windows;
+    ret_size->recurrent += drafts.recurrent;
+    return 0;
 }
 
 /* Returns whether the CPU computes the model. Not every GPU has every number format. */

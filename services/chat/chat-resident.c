@@ -101,9 +101,7 @@ static int resident_suits(struct resident *resident, struct inf_err *reterr)
     return r;
 }
 
-/* Returns the kind of drafts: the configured one, or "none" if that kind needs a draft model and
- * there is none. */
-static const char *resident_draft_kind(const struct resident *resident)
+const char *chat_resident_draft_kind(const struct resident *resident)
 {
     const char *kind = chat_of(resident)->host.config->speculative.kind;
 
@@ -133,7 +131,7 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .max_queue = config->chat.max_queue,
         .max_batch_tokens = config->chat.max_batch_tokens,
         .kv_bytes = chat_resident_kv_bytes(resident),
-        .draft_kind = resident_draft_kind(resident),
+        .draft_kind = chat_resident_draft_kind(resident),
         .draft_model = own->draft,
         .max_draft = config->speculative.max_tokens,
         .no_prefix_cache = !config->chat.prefix_cache,

@@ -50,6 +50,9 @@ static inline struct chat_resident *chat_resident_of(const struct resident *resi
     return CONTAINER_OF(resident, struct chat_resident, base);
 }
 
+/* Returns the kind of drafts: the configured one, or "none" if that kind needs a draft model and
+ * there is none. */
+const char *chat_resident_draft_kind(const struct resident *resident);
 /* chat-memory.c: the callbacks `measure` and `advise` of chat_residents_ops. */
 int chat_resident_measure(struct resident *resident, struct inf_err *reterr);
 void chat_resident_advise(const struct resident *resident, uint64_t room, char *text, size_t size);

@@ -46,6 +46,7 @@ layout(constant_id = 5) const uint ROWS_FROM = 2;
 layout(constant_id = 6) const uint LANES = 32; // of a subgroup
 layout(constant_id = 7) const uint N_SUBGROUPS = 4;
 layout(constant_id = 8) const uint TOKENS = 32; // of a block: 32 or 64
+layout(constant_id = 9) const uint VALUE_FORMAT = KV_F16;
 
 #include "attention/store.glsl"
 
@@ -197,7 +198,7 @@ void read_chunks(uint token, bool is_keys)
             chunks[i] = key_chunk(token_at(head, t_block), c);
             scales[i] = key_scale(head, t_block, c);
         } else if (there) {
-            chunks[i] = value_chunk(token_at(head, t_block), c);
+            chunks[i] = value_chunk(value_at(head, t_block), c);
             scales[i] = value_scale(head, t_block, c);
         }
     }

@@ -34,6 +34,7 @@ layout(constant_id = 4) const uint FORMAT = KV_F16;
 layout(constant_id = 5) const bool SPLIT = true; // only with ROWS = 1
 layout(constant_id = 6) const uint ROWS_FROM = 1;
 layout(constant_id = 7) const uint LANES = 8; // lanes of a subgroup; a power of 2, at most 64
+layout(constant_id = 8) const uint VALUE_FORMAT = KV_F16;
 
 #include "attention/store.glsl"
 
@@ -148,7 +149,7 @@ void score_chunk(uint r, uint l)
     [[unroll]] for (uint t = 0; t < RUNS; t++)
         k[t] = key_chunk(token_at(head, LANES * t + lane), r * LANES + l);
     [[unroll]] for (uint i = 0; i < M * RUNS; i++)
-        d[i] = FORMAT == KV_Q8_0 ? 0.0 : s[i];
+        d[i] = INTS ? 0.0 : s[i];
     [[unroll]] for (uint e = 0; e < E / 2; e++) {
         vec2 x[RUNS];
 
@@ -172,7 +173,7 @@ void score_chunk(uint r, uint l)
         [[unroll]] for (uint m = 0; m < M; m++) {
             precise float y = s[m * RUNS + t] + d[m * RUNS + t] * scale;
 
-            s[m * RUNS + t] = FORMAT == KV_Q8_0 ? y : d[m * RUNS + t];
+            s[m * RUNS + t] = INTS ? y : d[m * RUNS + t];
         }
     }
 }
@@ -267,7 +268,7 @@ void add_values(uint l)
 {
     [[unroll]] for (uint t = 0; t < RUNS; t++) {
         const uint at = clamp(token + LANES * t + l, low, last);
-        const uint there = token_at(head, at % KV_TOKENS);
+        const uint there = value_at(head, at % KV_TOKENS);
         float p[M];
         uint mask[ROWS];
 

@@ -30,6 +30,7 @@ layout(constant_id = 3) const uint HEAD_DIM = 128;
 layout(constant_id = 4) const uint FORMAT = KV_F16;
 layout(constant_id = 5) const uint PART = 256;    // push.part_tokens
 layout(constant_id = 6) const uint THREADS = 256; // invocations of a workgroup
+layout(constant_id = 7) const uint VALUE_FORMAT = KV_F16;
 
 #include "attention/store.glsl"
 
@@ -170,7 +171,7 @@ void add_values()
         [[unroll]] for (uint i = 0; i < AHEAD; i++) {
             const uint t = min(t0 + i * GROUPS, end - 1), head = head_of_token(t);
 
-            v[i] = value_chunk(token_at(head, t % KV_TOKENS), c);
+            v[i] = value_chunk(value_at(head, t % KV_TOKENS), c);
             scales[i] = value_scale(head, t % KV_TOKENS, c);
         }
         [[unroll]] for (uint i = 0; i < AHEAD; i++) {

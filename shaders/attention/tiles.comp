@@ -30,6 +30,7 @@ layout(constant_id = 2) const uint HEADS = 4;
 layout(constant_id = 3) const uint HEAD_DIM = 128;
 layout(constant_id = 4) const uint FORMAT = KV_F16;
 layout(constant_id = 5) const uint ROWS_FROM = 2;
+layout(constant_id = 9) const uint VALUE_FORMAT = KV_F16;
 
 #include "attention/store.glsl"
 
@@ -186,7 +187,7 @@ void share_values(uint t0)
     for (uint i = self; i < TOKENS * CHUNKS; i += THREADS) {
         const uint t = i / CHUNKS, c = i % CHUNKS;
         const bool there = token + t0 + t <= last;
-        const uvec4 v = there ? value_chunk(token_at(head, t0 + t), c) : uvec4(0);
+        const uvec4 v = there ? value_chunk(value_at(head, t0 + t), c) : uvec4(0);
         const float scale = there ? value_scale(head, t0 + t, c) : 1.0;
 
         [[unroll]] for (uint e = 0; e < E / 4; e++)

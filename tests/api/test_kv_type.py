@@ -15,7 +15,7 @@ openai = pytest.importorskip("openai")
 BLOCK = 64  # tokens
 GUIDE = ROOT / "packaging/guide/sconce-guide.gguf"
 TYPES = ["f32", "bf16", "fp8", "q8_0", "q4_0", "q8_0:q4_0", "q4_0:fp8", "q4_0+recent",
-         "affine4_32:turbo4", "iso3:planar4", "turbo4:affine4_32+recent"]
+         "q8_0/1-2=q4_0/0=f16:q4_0", "q4_0+recent/1=affine4_32:q8_0", "affine4_32:turbo4", "iso3:planar4", "turbo4:affine4_32+recent"]
 WORDS = "What is sconce, and which services does it have? " * 12
 pytestmark = pytest.mark.long
 

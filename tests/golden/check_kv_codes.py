@@ -53,6 +53,9 @@ class Format:
         self.group = None  # the whole head
         if name == "q4_0":
             self.bits, self.group, self.levels = 4, 32, both(Q4)
+        elif name in ("q6_0", "q5_0"):
+            self.bits, self.group = int(name[1]), 64
+            self.levels = np.arange(2**self.bits) * 2 - (2**self.bits - 1)
         elif name in ("q3_0", "q2_0"):
             self.bits, self.group, self.levels = int(name[1]), 128, whole(int(name[1]))
         elif name.startswith("affine"):
@@ -67,7 +70,7 @@ class Format:
             self.levels = both(MAX[self.bits]).astype(F)
 
     def unit(self):
-        return 8 if self.rows else {4: 32, 3: 128, 2: 64, 1: 128}[self.bits] if not self.qjl else 128
+        return 8 if self.rows else {6: 64, 5: 128, 4: 32, 3: 128, 2: 64, 1: 128}[self.bits] if not self.qjl else 128
 
     def fits(self, n):
         return n % self.unit() == 0 and n % (self.group or 1) == 0
@@ -127,6 +130,11 @@ def unpack(raw, bits, n):
         tops = [(p >> s & 1).reshape(len(raw), n // 128, 3, 16) for s in (3, 7)]
         rest = [t[:, :, 0] | t[:, :, 1] << 1 | t[:, :, 2] << 2 for t in tops]
         return np.concatenate([low, high, *rest], axis=2).reshape(len(raw), n)
+    if bits > 4:  # runs of the lowest 4 bits, then of the other bits
+        run = 128 // (bits - 4)
+        p = raw.reshape(-1, run // 2 + 16)
+        low, high = unpack(p[:, : run // 2], 4, run), unpack(p[:, run // 2 :], bits - 4, run)
+        return (low | high << 4).reshape(len(raw), n)
     p = raw.reshape(len(raw), -1, 1, 16)
     shifts = np.arange(0, 8, bits, dtype=np.uint8).reshape(1, 1, -1, 1)
     return (p >> shifts & (2**bits - 1)).reshape(len(raw), -1)[:, :n]
@@ -160,8 +168,8 @@ def scales_of(f, x, n):
     if f.offset:
         least, most = y.min(axis=2), y.max(axis=2)
         return (most - least) / (2 * (2**f.bits - 1)), (most + least) / 2
-    if f.name == "q4_0":
-        return np.abs(y).max(axis=2) / 127, None
+    if f.name == "q4_0" or f.bits > 4:
+        return np.abs(y).max(axis=2) / (127 if f.name == "q4_0" else f.levels[-1]), None
     scale = root * MAX[f.bits][-1] / 127
     if not f.signed:  # the scale with the least squared error for the codes
         codes = choose(f, y / np.maximum(scale, 1e-30)[..., None])

@@ -49,14 +49,15 @@ static bool whole_heads(uint32_t head_dim, const struct rope_params *rope)
 
 /* Sets the specialization constants of elem/heads. */
 static void heads_spec(struct vkb_choice *c, bool whole, uint32_t parts, uint32_t norms,
-                       const struct rope_params *rope, uint32_t format, bool store)
+                       const struct rope_params *rope)
 {
     emit_spec(c, SPEC_HEADS_WHOLE, whole);
     emit_spec(c, SPEC_HEADS_PARTS, parts);
     emit_spec(c, SPEC_HEADS_NORMS, norms);
     emit_spec(c, SPEC_HEADS_ROPE, rope ? rope_spec(rope) : HEADS_ROPE_NONE);
-    emit_spec(c, SPEC_HEADS_FORMAT, format);
-    emit_spec(c, SPEC_HEADS_STORE, store);
+    emit_spec(c, SPEC_HEADS_FORMAT, STORE_F16);
+    emit_spec(c, SPEC_HEADS_STORE, true);
+    emit_spec(c, SPEC_HEADS_VALUE_FORMAT, STORE_F16);
 }
 
 int emit_rope(struct emit *e, const struct graph_node *n, graph_ref dst, enum vkb_class class)
@@ -76,7 +77,7 @@ int emit_rope(struct emit *e, const struct graph_node *n, graph_ref dst, enum vk
         return emit_none(e, "rotation");
     if (rope_find(e, &n->rope, &i_rope) < 0)
         return -ENOMEM;
-    heads_spec(&choice, whole_heads(n->group, &n->rope), HEADS_Q, 0, &n->rope, STORE_F16, true);
+    heads_spec(&choice, whole_heads(n->group, &n->rope), HEADS_Q, 0, &n->rope);
     d = emit_add(e, class, &choice, &push, sizeof(push));
     if (!d)
         return -ENOMEM;
@@ -117,6 +118,9 @@ static int heads_class(struct emit *e, const struct emit_heads *h, enum vkb_clas
                        const struct rope_params *rope, const struct vkb_bind norms[PART_N])
 {
     const struct attn_params *a = h->attn;
+    const struct kv_layout *layout = &e->plan->store->layout;
+    const enum codec keys = kv_layout_codec(layout, attn_place(a), true);
+    const enum codec values = kv_layout_codec(layout, attn_place(a), false);
     const bool has_q = h->parts[PART_Q].src != h->dst;
     struct push_heads push = {
         .n_heads = a->n_heads,
@@ -144,8 +148,10 @@ static int heads_class(struct emit *e, const struct emit_heads *h, enum vkb_clas
         push.k_eps = graph_node(e->g, k_norm)->f;
     heads_spec(&choice, whole_heads(a->head_dim, rope),
                (has_q ? HEADS_Q : 0) | (a->shared ? 0 : HEADS_K | HEADS_V),
-               (q_norm >= 0 ? HEADS_Q : 0) | (k_norm >= 0 ? HEADS_K : 0), rope,
-               vkb_store_format(&e->plan->store->layout), true);
+               (q_norm >= 0 ? HEADS_Q : 0) | (k_norm >= 0 ? HEADS_K : 0), rope);
+    emit_spec(&choice, SPEC_HEADS_FORMAT, vkb_store_format(keys));
+    emit_spec(&choice, SPEC_HEADS_VALUE_FORMAT, vkb_store_format(values));
+    emit_spec(&choice, SPEC_HEADS_TURN, vkb_store_turn(keys));
     d = emit_add(e, class, &choice, &push, sizeof(push));
     if (!d)
         return -ENOMEM;
@@ -250,6 +256,35 @@ static struct push_attention attention_push(const struct emit *e, const struct g
     };
 }
 
+/* Emits the kernel that turns the heads of the result of attention back. */
+static int turn_back(struct emit *e, const struct graph_node *n, graph_ref dst,
+                     enum vkb_class class, uint32_t turn)
+{
+    const struct push_heads push = {
+        .n_heads = n->attn.n_heads,
+        .head_dim = n->attn.head_dim,
+        .q_ld = n->width,
+        .y_ld = n->width,
+    };
+    struct vkb_choice choice;
+    struct vkb_dispatch *d;
+
+    if (!vkb_pick_plain(e->caps, "elem/heads", &choice))
+        return emit_none(e, "heads");
+    heads_spec(&choice, whole_heads(n->attn.head_dim, NULL), HEADS_Q, 0, NULL);
+    emit_spec(&choice, SPEC_HEADS_TURN, turn);
+    emit_spec(&choice, SPEC_HEADS_BACK, true);
+    d = emit_add(e, class, &choice, &push, sizeof(push));
+    if (!d)
+        return -ENOMEM;
+    d->joins = false;
+    d->binds[2] = emit_value(dst);
+    d->binds[3] = emit_value(dst);
+    d->count[0].n = push.n_heads;
+    d->count[1] = (struct vkb_count){VKB_COUNT_ROWS, 1};
+    return 0;
+}
+
 /* Emits the kernel that loops over the context, and the kernel that merges the parts of the context
  * if they are computed separately. */
 static int attention_tiles(struct emit *e, const struct graph_node *n, graph_ref dst,
@@ -302,21 +337,23 @@ static int attention_class(struct emit *e, const struct graph_node *n, graph_ref
                            enum vkb_class class, const struct vkb_bind *sinks)
 {
     const struct kv_layout *layout = &e->plan->store->layout;
+    const struct state_place place = attn_place(&n->attn);
+    const uint32_t turn = vkb_store_turn(kv_layout_codec(layout, place, false));
     const bool joins = e->joins;
     struct vkb_attention choice;
     int r = 0;
 
-    if (!vkb_pick_attention(e->caps, layout, n->attn.i_group, n->attn.n_heads, class, &choice))
+    if (!vkb_pick_attention(e->caps, layout, place, n->attn.n_heads, class, &choice))
         return emit_none(e, "attention");
     r = attention_tiles(e, n, dst, class, &choice, sinks);
-    if (r < 0 || choice.rows_from == 1)
-        return r;
-    if (!vkb_pick_attention(e->caps, layout, n->attn.i_group, n->attn.n_heads, VKB_FEW, &choice))
-        return emit_none(e, "attention");
-    e->joins = true;
-    r = attention_tiles(e, n, dst, class, &choice, sinks);
-    e->joins = joins;
-    return r;
+    if (r == 0 && choice.rows_from > 1) {
+        if (!vkb_pick_attention(e->caps, layout, place, n->attn.n_heads, VKB_FEW, &choice))
+            return emit_none(e, "attention");
+        e->joins = true;
+        r = attention_tiles(e, n, dst, class, &choice, sinks);
+        e->joins = joins;
+    }
+    return r < 0 || turn == STORE_PLAIN ? r : turn_back(e, n, dst, class, turn);
 }
 
 int emit_attention(struct emit *e, const struct graph_node *n, graph_ref dst)
@@ -382,7 +419,7 @@ int emit_begin(struct emit *e)
         for (int c = 0; c < VKB_CLASS_N; c++) {
             struct vkb_attention a;
 
-            if (!vkb_pick_attention(e->caps, layout, n->attn.i_group, n->attn.n_heads,
+            if (!vkb_pick_attention(e->caps, layout, attn_place(&n->attn), n->attn.n_heads,
                                     (enum vkb_class)c, &a))
                 return emit_none(e, "attention");
             uint32_t *tile_rows = &e->plan->tile_rows[n->attn.i_group][c];

@@ -75,8 +75,9 @@ static int add_attention(struct vkb_device *dev, uint32_t head_dim, uint32_t gro
     int r = 0;
 
     for (unsigned c = 0; r == 0 && c < VKB_CLASS_N; c++) {
-        const bool picked = vkb_pick_attention(&dev->info->caps, &layout, 0, KV_HEADS * group,
-                                               (enum vkb_class)c, &a);
+        const bool picked =
+            vkb_pick_attention(&dev->info->caps, &layout, (struct state_place){0, 0},
+                               KV_HEADS * group, (enum vkb_class)c, &a);
 
         r = add_choice(dev, picked, &a.choice);
     }

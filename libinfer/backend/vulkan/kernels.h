@@ -89,11 +89,15 @@ struct vkb_attention {
     bool finishes;        /* contexts of one part are finished without a merge */
 };
 
-/* Returns the format of the KV store: one of STORE_… of push.h. */
-uint32_t vkb_store_format(const struct kv_layout *layout);
-/* Selects the kernel for attention over K and V of group @i_group. */
+/* Returns whether kernels can read and write keys and values in this format. */
+bool vkb_store_can(enum codec codec);
+/* Returns the number of a format for kernels: STORE_… of push.h. */
+uint32_t vkb_store_format(enum codec codec);
+/* Returns how the format turns heads: STORE_PLAIN, STORE_ROTATED or STORE_SIGNED. */
+uint32_t vkb_store_turn(enum codec codec);
+/* Selects the kernel for attention over K and V of a layer. */
 bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *layout,
-                        uint32_t i_group, uint32_t n_heads, enum vkb_class class,
+                        struct state_place place, uint32_t n_heads, enum vkb_class class,
                         struct vkb_attention *ret_choice);
 /* Selects a kernel that does not depend on a format, such as "elem/norm" or "sample/tops". */
 bool vkb_pick_plain(const struct vkb_caps *caps, const char *name, struct vkb_choice *ret_choice);

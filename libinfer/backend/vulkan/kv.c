@@ -4,8 +4,8 @@
  * buffers, one for K and one for V:
  *
  *   F32, F16, BF16   [block][kv_head][token][head_dim]
- *   Q8_0             [block][kv_head]: int8 [token][head_dim], then F16 scales
- *                    [token][head_dim / 32]
+ *   Q8_0, codes      [block][kv_head]: int8 [token][head_dim], or codes [token][bytes]
+ *                    (quant/code.h), then F16 scales [token][groups]
  *
  * A layer of a RECURRENT group has one buffer of floats: [block], each with the newest inputs of
  * the convolution, then the matrices of the heads. In all buffers of a group, blocks count from 0.
@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/vulkan/kernels.h"
+#include "backend/vulkan/push.h"
 #include "backend/vulkan/submit.h"
 #include "core/err.h"
 
@@ -27,7 +29,7 @@ int vkb_store_create(struct vkb_device *dev, struct kv_store *store, struct inf_
         struct vkb_group *g = &store->groups[i];
 
         for (uint32_t j = 0; r == 0 && j < g->n_buffers; j++)
-            r = vkb_buffer_new(dev, VKB_ON_DEVICE, g->block_bytes * g->n_blocks, &g->buffers[j],
+            r = vkb_buffer_new(dev, VKB_ON_DEVICE, g->bytes[j] * g->n_blocks, &g->buffers[j],
                                reterr);
     }
     if (r < 0)
@@ -45,16 +47,40 @@ void vkb_store_destroy(struct vkb_device *dev, struct kv_store *store)
         vkb_buffer_done(dev, &store->staging);
 }
 
-int vkb_kv_check(struct backend *b, const struct kv_layout *layout, struct inf_err *reterr)
+/* Returns whether kernels can read keys and values of a layer in these formats. */
+static bool can_pair(enum codec k, enum codec v)
 {
-    (void)b;
-    if (layout->k == layout->v && layout->k <= CODEC_Q8_0)
-        return 0;
-    return err_set(
-        reterr, EOPNOTSUPP,
-        "only the CPU supports a KV cache of %s:%s; on Vulkan devices keys and values are "
-        "both f32, f16, bf16 or q8_0",
-        codec_info(layout->k)->name, codec_info(layout->v)->name);
+    const bool ints = codec_info(k)->kind != CODEC_FLOATS;
+
+    return vkb_store_can(k) && vkb_store_can(v) &&
+           (k == v || (ints && codec_info(v)->kind != CODEC_FLOATS));
+}
+
+int vkb_kv_check(struct backend *b UNUSED, const struct kv_layout *layout, struct inf_err *reterr)
+{
+    if (layout->recent)
+        return err_set(reterr, EOPNOTSUPP, "only the CPU supports a KV cache with +recent");
+    for (uint32_t g = 0; g < layout->n_groups; g++)
+        for (uint32_t i = 0; i < layout->groups[g].n_layers; i++) {
+            const struct state_place place = {g, i};
+            const enum codec k = kv_layout_codec(layout, place, true);
+            const enum codec v = kv_layout_codec(layout, place, false);
+
+            if (layout->groups[g].rule == STATE_RECURRENT)
+                break;
+            if (layout->groups[g].head_dim > HEADS_TURN_MAX && codec_info(k)->turn != CODEC_PLAIN)
+                return err_set(reterr, EOPNOTSUPP,
+                               "on Vulkan devices a KV cache of %s needs heads of at most %u "
+                               "elements",
+                               codec_info(k)->name, HEADS_TURN_MAX);
+            if (!can_pair(k, v))
+                return err_set(reterr, EOPNOTSUPP,
+                               "only the CPU supports a KV cache of %s:%s; on Vulkan devices keys "
+                               "and values are both f32, f16 or bf16, or are q8_0, q6_0, q5_0, "
+                               "q4_0, q3_0, q2_0, turbo4, turbo3 or turbo2",
+                               codec_info(k)->name, codec_info(v)->name);
+        }
+    return 0;
 }
 
 /* Returns the number of buffers of a layer. */
@@ -63,20 +89,37 @@ static uint32_t layer_buffers(const struct state_group *group)
     return group->rule == STATE_RECURRENT ? 1 : 2;
 }
 
-/* Returns the bytes of a block in one buffer, or UINT64_MAX if the number overflows. */
-static uint64_t buffer_block_bytes(const struct kv_layout *layout, uint32_t i_group)
+/* Returns the bytes of a block in buffer @i_buffer of a group, or UINT64_MAX if the number
+ * overflows. */
+static uint64_t buffer_block_bytes(const struct kv_layout *layout, uint32_t i_group,
+                                   uint32_t i_buffer)
 {
     const struct state_group *group = &layout->groups[i_group];
+    const struct state_place place = {i_group, i_buffer / layer_buffers(group)};
     const uint64_t all = kv_layout_block_bytes(layout, i_group);
 
-    return all == UINT64_MAX ? all : all / layer_buffers(group) / MAX(group->n_layers, 1u);
+    if (group->rule == STATE_RECURRENT || all == UINT64_MAX)
+        return all == UINT64_MAX ? all : all / MAX(group->n_layers, 1u);
+    return codec_head_bytes(kv_layout_codec(layout, place, i_buffer % 2 == 0), group->head_dim) *
+           group->n_kv_heads * layout->block_tokens;
+}
+
+/* Returns the bytes of a block in the largest buffer of a group. */
+static uint64_t largest_block(const struct kv_layout *layout, uint32_t i_group)
+{
+    const struct state_group *group = &layout->groups[i_group];
+    uint64_t most = 1;
+
+    for (uint32_t i = 0; i < group->n_layers * layer_buffers(group); i++)
+        most = MAX(most, buffer_block_bytes(layout, i_group, i));
+    return most;
 }
 
 uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout, uint32_t i_group)
 {
     const struct vkb_caps *caps = &CONTAINER_OF(b, struct vkb_backend, base)->info->caps;
     const uint64_t all = kv_layout_block_bytes(layout, i_group);
-    const uint64_t one = MAX(buffer_block_bytes(layout, i_group), 1u);
+    const uint64_t one = largest_block(layout, i_group);
     uint64_t left = caps->heap_size / 10 * 9; /* a tenth is left for other data */
 
     for (uint32_t i = 0; i < layout->n_groups; i++) {
@@ -94,8 +137,10 @@ uint64_t vkb_kv_max_blocks(struct backend *b, const struct kv_layout *layout, ui
 
 static void store_free(struct kv_store *store)
 {
-    for (uint32_t i = 0; i < STATE_GROUPS_MAX; i++)
+    for (uint32_t i = 0; i < STATE_GROUPS_MAX; i++) {
         free(store->groups[i].buffers);
+        free(store->groups[i].bytes);
+    }
     free(store);
 }
 
@@ -106,14 +151,20 @@ static int init_group(struct kv_store *store, uint32_t i_group)
     struct vkb_group *g = &store->groups[i_group];
     uint64_t bytes;
 
-    g->block_bytes = buffer_block_bytes(layout, i_group);
-    if (!size_mul(g->block_bytes, layout->n_blocks[i_group], &bytes))
+    if (!size_mul(kv_layout_block_bytes(layout, i_group), layout->n_blocks[i_group], &bytes))
         return -ENOMEM;
     g->first = kv_layout_first(layout, i_group);
     g->n_blocks = layout->n_blocks[i_group];
     g->n_buffers = group->n_layers * layer_buffers(group);
     g->buffers = NEW(struct vkb_buffer, g->n_buffers);
-    return g->buffers || g->n_buffers == 0 ? 0 : -ENOMEM;
+    g->bytes = NEW(uint64_t, g->n_buffers);
+    if (g->n_buffers > 0 && (!g->buffers || !g->bytes))
+        return -ENOMEM;
+    for (uint32_t i = 0; i < g->n_buffers; i++) {
+        g->bytes[i] = buffer_block_bytes(layout, i_group, i);
+        g->block_bytes += g->bytes[i];
+    }
+    return 0;
 }
 
 int vkb_kv_new(struct backend *b, const struct kv_layout *layout, struct kv_store **ret_store)
@@ -164,11 +215,6 @@ void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32
 {
     struct vkb_device *dev = CONTAINER_OF(b, struct vkb_backend, base)->dev;
     const struct vkb_group *g = group_of(store, src);
-    const VkBufferCopy copy = {
-        .srcOffset = (src - g->first) * g->block_bytes,
-        .dstOffset = (dst - g->first) * g->block_bytes,
-        .size = g->block_bytes,
-    };
     const VkMemoryBarrier barrier = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
@@ -184,8 +230,15 @@ void vkb_kv_copy(struct backend *b, struct kv_store *store, uint32_t dst, uint32
         dev->lost = true;
         return;
     }
-    for (uint32_t i = 0; i < g->n_buffers; i++)
+    for (uint32_t i = 0; i < g->n_buffers; i++) {
+        const VkBufferCopy copy = {
+            .srcOffset = (src - g->first) * g->bytes[i],
+            .dstOffset = (dst - g->first) * g->bytes[i],
+            .size = g->bytes[i],
+        };
+
         dev->fn.CmdCopyBuffer(c, g->buffers[i].handle, g->buffers[i].handle, 1, &copy);
+    }
     dev->fn.CmdPipelineBarrier(c, VK_PIPELINE_STAGE_TRANSFER_BIT,
                                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0,
                                NULL);
@@ -203,7 +256,7 @@ uint64_t vkb_kv_size(const struct backend *b UNUSED, const struct kv_store *stor
 {
     const struct vkb_group *g = &store->groups[kv_layout_group(&store->layout, block)];
 
-    return g->block_bytes * g->n_buffers;
+    return g->block_bytes;
 }
 
 /* Creates the staging buffer, unless it exists. One buffer serves both directions, because its host
@@ -217,7 +270,7 @@ static int make_staging(struct vkb_device *dev, struct kv_store *store)
     if (store->staging.handle)
         return 0;
     for (uint32_t i = 0; i < store->layout.n_groups; i++)
-        size = MAX(size, store->groups[i].block_bytes * store->groups[i].n_buffers);
+        size = MAX(size, store->groups[i].block_bytes);
     return vkb_buffer_new(dev, VKB_READBACK, size, &store->staging, NULL);
 }
 
@@ -238,15 +291,18 @@ static void copy_staging(struct vkb_device *dev, VkCommandBuffer c, struct kv_st
                          uint32_t block, bool out)
 {
     const struct vkb_group *g = group_of(store, block);
-    const uint64_t size = g->block_bytes, at = (block - g->first) * size;
+    uint64_t staged = 0;
 
     for (uint32_t i = 0; i < g->n_buffers; i++) {
+        const uint64_t size = g->bytes[i], at = (block - g->first) * size;
         const VkBuffer layer = g->buffers[i].handle;
         const VkBufferCopy copy = {
-            .srcOffset = out ? at : i * size,
-            .dstOffset = out ? i * size : at,
+            .srcOffset = out ? at : staged,
+            .dstOffset = out ? staged : at,
             .size = size,
         };
+
+        staged += size;
 
         dev->fn.CmdCopyBuffer(c, out ? layer : store->staging.handle,
                               out ? store->staging.handle : layer, 1, &copy);

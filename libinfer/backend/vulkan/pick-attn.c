@@ -43,19 +43,25 @@
 #define COOP_HEADS_MAX    16u
 #define COOP_HEAD_DIM_MAX 256u
 
-/* Returns the number of elements in a chunk of 16 bytes. */
-static uint32_t chunk_elements(const struct kv_layout *layout)
+/* Returns the number of the format of keys (@k) or values of a layer. */
+static uint32_t format_of(const struct kv_layout *layout, struct state_place place, bool k)
 {
-    static const uint32_t elements[] = {
-        [STORE_F32] = 4, [STORE_F16] = 8, [STORE_BF16] = 8, [STORE_Q8_0] = 16};
+    return vkb_store_format(kv_layout_codec(layout, place, k));
+}
 
-    return elements[vkb_store_format(layout)];
+/* Returns the number of elements in a chunk of 16 bytes, which are levels in formats of codes. The
+ * chunks of keys and values have equally many elements. */
+static uint32_t chunk_elements(const struct kv_layout *layout, struct state_place place)
+{
+    const uint32_t format = format_of(layout, place, true);
+
+    return format == STORE_F32 ? 4 : format == STORE_F16 || format == STORE_BF16 ? 8 : 16;
 }
 
 /* Returns the number of chunks of a head that each of @n invocations has. */
-static uint32_t chunks_of_each(const struct kv_layout *layout, uint32_t i_group, uint32_t n)
+static uint32_t chunks_of_each(const struct kv_layout *layout, struct state_place place, uint32_t n)
 {
-    return DIV_UP(DIV_UP(layout->groups[i_group].head_dim, chunk_elements(layout)), n);
+    return DIV_UP(DIV_UP(layout->groups[place.i_group].head_dim, chunk_elements(layout, place)), n);
 }
 
 /* Returns the number of heads per workgroup: at most @most, and divided evenly among
@@ -78,16 +84,17 @@ static uint32_t longest_context(const struct vkb_caps *caps, uint32_t tokens, ui
     return caps->max_loops > 0 ? (caps->max_loops / rounds - 1) * tokens : UINT32_MAX;
 }
 
-static bool can_lanes(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group)
+static bool can_lanes(const struct vkb_caps *caps, const struct kv_layout *layout,
+                      struct state_place place)
 {
     return caps->texel && caps->subgroup_shuffle && caps->subgroup_size <= 64 &&
-           chunks_of_each(layout, i_group, caps->subgroup_size) <= LANES_ROUNDS_MAX;
+           chunks_of_each(layout, place, caps->subgroup_size) <= LANES_ROUNDS_MAX;
 }
 
 /* Selects attention/lanes. In steps with many rows, a subgroup computes some heads of several rows.
  * In other steps, it computes as many heads of one row as possible. */
 static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layout,
-                       uint32_t i_group, uint32_t group, enum vkb_class class,
+                       struct state_place place, uint32_t group, enum vkb_class class,
                        struct vkb_attention *a)
 {
     const bool many = class == VKB_MANY;
@@ -99,17 +106,18 @@ static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layo
     /* Rounds of loops per block: one for each chunk of a key, one for each lane in the sums of
      * values, and one for the end of each loop. */
     a->max_ctx = longest_context(caps, STORE_TOKENS,
-                                 chunks_of_each(layout, i_group, 1) + caps->subgroup_size +
+                                 chunks_of_each(layout, place, 1) + caps->subgroup_size +
                                      LANES_ROUNDS_MAX + 3);
-    a->split =
-        !many && layout->groups[i_group].n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;
+    a->split = !many &&
+               layout->groups[place.i_group].n_kv_heads * DIV_UP(group, a->heads) < LANES_WORK_MIN;
     if (!vkb_pick_plain(caps, "attention/lanes", &a->choice))
         return false;
     set_constant(a, 0, caps->subgroup_size);
     set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
     set_constant(a, SPEC_LANES_HEADS, a->heads);
-    set_constant(a, SPEC_LANES_HEAD_DIM, layout->groups[i_group].head_dim);
-    set_constant(a, SPEC_LANES_FORMAT, vkb_store_format(layout));
+    set_constant(a, SPEC_LANES_HEAD_DIM, layout->groups[place.i_group].head_dim);
+    set_constant(a, SPEC_LANES_FORMAT, format_of(layout, place, true));
+    set_constant(a, SPEC_LANES_VALUE_FORMAT, format_of(layout, place, false));
     set_constant(a, SPEC_LANES_SPLIT, a->split);
     set_constant(a, SPEC_LANES_ROWS_FROM, a->rows_from);
     set_constant(a, SPEC_LANES_LANES, caps->subgroup_size);
@@ -117,18 +125,19 @@ static bool pick_lanes(const struct vkb_caps *caps, const struct kv_layout *layo
 }
 
 static bool can_row_and_tiles(const struct vkb_caps *caps, const struct kv_layout *layout,
-                              uint32_t i_group)
+                              struct state_place place)
 {
     return !caps->texel && caps->subgroup_shuffle && caps->subgroup_arithmetic &&
            MIN(caps->subgroup_min, caps->subgroup_size) >= ROW_TEAM &&
            caps->shared_size >= ROW_SHARED_MAX && caps->max_invocations >= ROW_THREADS &&
-           layout->groups[i_group].head_dim <= HEAD_DIM_MAX;
+           layout->groups[place.i_group].head_dim <= HEAD_DIM_MAX;
 }
 
-static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group,
-                     uint32_t group, struct vkb_attention *a)
+static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout,
+                     struct state_place place, uint32_t group, struct vkb_attention *a)
 {
-    const uint32_t registers = chunks_of_each(layout, i_group, ROW_TEAM) * chunk_elements(layout);
+    const uint32_t registers =
+        chunks_of_each(layout, place, ROW_TEAM) * chunk_elements(layout, place);
 
     a->heads = even_heads(group, MIN(ROW_HEADS_MAX, ROW_REGISTERS / registers));
     a->part_tokens = ROW_PART;
@@ -137,8 +146,9 @@ static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout
         return false;
     set_constant(a, 0, ROW_THREADS);
     set_constant(a, SPEC_ROW_HEADS, a->heads);
-    set_constant(a, SPEC_ROW_HEAD_DIM, layout->groups[i_group].head_dim);
-    set_constant(a, SPEC_ROW_FORMAT, vkb_store_format(layout));
+    set_constant(a, SPEC_ROW_HEAD_DIM, layout->groups[place.i_group].head_dim);
+    set_constant(a, SPEC_ROW_FORMAT, format_of(layout, place, true));
+    set_constant(a, SPEC_ROW_VALUE_FORMAT, format_of(layout, place, false));
     set_constant(a, SPEC_ROW_PART, ROW_PART);
     set_constant(a, SPEC_ROW_THREADS, ROW_THREADS);
     return true;
@@ -146,7 +156,7 @@ static bool pick_row(const struct vkb_caps *caps, const struct kv_layout *layout
 
 /* Selects a kernel for tiles of up to @queries queries, of at most @heads_max heads. */
 static bool pick_tiled(const struct vkb_caps *caps, const struct kv_layout *layout,
-                       uint32_t i_group, uint32_t group, const char *name, uint32_t queries,
+                       struct state_place place, uint32_t group, const char *name, uint32_t queries,
                        uint32_t heads_max, struct vkb_attention *a)
 {
     a->heads = even_heads(group, heads_max);
@@ -157,16 +167,17 @@ static bool pick_tiled(const struct vkb_caps *caps, const struct kv_layout *layo
         return false;
     set_constant(a, SPEC_TILE_ROWS, a->tile_rows);
     set_constant(a, SPEC_TILES_HEADS, a->heads);
-    set_constant(a, SPEC_TILES_HEAD_DIM, layout->groups[i_group].head_dim);
-    set_constant(a, SPEC_TILES_FORMAT, vkb_store_format(layout));
+    set_constant(a, SPEC_TILES_HEAD_DIM, layout->groups[place.i_group].head_dim);
+    set_constant(a, SPEC_TILES_FORMAT, format_of(layout, place, true));
+    set_constant(a, SPEC_TILES_VALUE_FORMAT, format_of(layout, place, false));
     set_constant(a, SPEC_TILES_ROWS_FROM, a->rows_from);
     return true;
 }
 
 static bool pick_tiles(const struct vkb_caps *caps, const struct kv_layout *layout,
-                       uint32_t i_group, uint32_t group, struct vkb_attention *a)
+                       struct state_place place, uint32_t group, struct vkb_attention *a)
 {
-    if (!pick_tiled(caps, layout, i_group, group, "attention/tiles", TILES_QUERIES, TILES_HEADS_MAX,
+    if (!pick_tiled(caps, layout, place, group, "attention/tiles", TILES_QUERIES, TILES_HEADS_MAX,
                     a))
         return false;
     set_constant(a, 0, TILES_THREADS);
@@ -182,16 +193,16 @@ static uint32_t coop_shared(uint32_t head_dim)
 
 /* Selects attention/coop. Heads with more than COOP_HEAD_DIM_MAX dimensions do not fit into
  * registers. */
-static bool pick_coop(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group,
-                      uint32_t group, struct vkb_attention *a)
+static bool pick_coop(const struct vkb_caps *caps, const struct kv_layout *layout,
+                      struct state_place place, uint32_t group, struct vkb_attention *a)
 {
-    const uint32_t head_dim = layout->groups[i_group].head_dim, lanes = caps->subgroup_size;
+    const uint32_t head_dim = layout->groups[place.i_group].head_dim, lanes = caps->subgroup_size;
     const bool known_size = caps->subgroup_control || caps->subgroup_min == caps->subgroup_max;
 
     if (!caps->coopmat || !known_size || (lanes != 16 && lanes != 32 && lanes != 64) ||
         COOP_SUBGROUPS * lanes > caps->max_invocations || head_dim > COOP_HEAD_DIM_MAX ||
         coop_shared(head_dim) > caps->shared_size ||
-        !pick_tiled(caps, layout, i_group, group, "attention/coop", COOP_SUBGROUPS * COOP_FRAGMENT,
+        !pick_tiled(caps, layout, place, group, "attention/coop", COOP_SUBGROUPS * COOP_FRAGMENT,
                     COOP_HEADS_MAX, a))
         return false;
     set_constant(a, 0, COOP_SUBGROUPS * lanes);
@@ -201,32 +212,33 @@ static bool pick_coop(const struct vkb_caps *caps, const struct kv_layout *layou
     return true;
 }
 
-static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout, uint32_t i_group,
-                     struct vkb_attention *a)
+static bool pick_ref(const struct vkb_caps *caps, const struct kv_layout *layout,
+                     struct state_place place, struct vkb_attention *a)
 {
     a->part_tokens = LANES_PART;
-    a->max_ctx = longest_context(caps, 1, 3 * layout->groups[i_group].head_dim + 5);
+    a->max_ctx = longest_context(caps, 1, 3 * layout->groups[place.i_group].head_dim + 5);
     if (!vkb_pick_plain(caps, "attention/ref", &a->choice))
         return false;
     set_constant(a, 0, 1);
-    set_constant(a, SPEC_REF_FORMAT, vkb_store_format(layout));
+    set_constant(a, SPEC_REF_FORMAT, format_of(layout, place, true));
+    set_constant(a, SPEC_REF_VALUE_FORMAT, format_of(layout, place, false));
     return true;
 }
 
 bool vkb_pick_attention(const struct vkb_caps *caps, const struct kv_layout *layout,
-                        uint32_t i_group, uint32_t n_heads, enum vkb_class class,
+                        struct state_place place, uint32_t n_heads, enum vkb_class class,
                         struct vkb_attention *ret_choice)
 {
-    const uint32_t group = n_heads / layout->groups[i_group].n_kv_heads;
+    const uint32_t group = n_heads / layout->groups[place.i_group].n_kv_heads;
 
     *ret_choice =
         (struct vkb_attention){.tile_rows = 1, .rows_from = 1, .heads = 1, .max_ctx = UINT32_MAX};
-    if (can_lanes(caps, layout, i_group))
-        return pick_lanes(caps, layout, i_group, group, class, ret_choice);
-    if (!can_row_and_tiles(caps, layout, i_group))
-        return pick_ref(caps, layout, i_group, ret_choice);
+    if (can_lanes(caps, layout, place))
+        return pick_lanes(caps, layout, place, group, class, ret_choice);
+    if (!can_row_and_tiles(caps, layout, place))
+        return pick_ref(caps, layout, place, ret_choice);
     if (class != VKB_MANY)
-        return pick_row(caps, layout, i_group, group, ret_choice);
-    return pick_coop(caps, layout, i_group, group, ret_choice) ||
-           pick_tiles(caps, layout, i_group, group, ret_choice);
+        return pick_row(caps, layout, place, group, ret_choice);
+    return pick_coop(caps, layout, place, group, ret_choice) ||
+           pick_tiles(caps, layout, place, group, ret_choice);
 }

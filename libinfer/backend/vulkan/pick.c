@@ -56,12 +56,37 @@ bool vkb_pick_plain(const struct vkb_caps *caps, const char *name, struct vkb_ch
     return ret_choice->kernel != NULL;
 }
 
-uint32_t vkb_store_format(const struct kv_layout *layout)
+uint32_t vkb_store_format(enum codec codec)
 {
     static const uint32_t formats[CODEC_N] = {[CODEC_F32] = STORE_F32,
                                               [CODEC_F16] = STORE_F16,
                                               [CODEC_BF16] = STORE_BF16,
                                               [CODEC_Q8_0] = STORE_Q8_0};
+    const struct codec_info *info = codec_info(codec);
+    const bool top = codec == CODEC_Q4_0 || codec == CODEC_Q5_0 || codec == CODEC_Q6_0;
 
-    return formats[layout->k];
+    if (info->kind != CODEC_CODES)
+        return formats[codec];
+    return STORE_CODES | info->n_bits << STORE_BITS_AT | vkb_store_turn(codec) << STORE_TURN_AT |
+           (top                           ? STORE_SCALE_TOP
+            : info->turn == CODEC_ROTATED ? STORE_SCALE_FIT
+                                          : STORE_SCALE_ROOT)
+               << STORE_SCALE_AT |
+           (info->scale_elements == UINT32_MAX ? 0 : info->scale_elements) << STORE_GROUP_AT;
+}
+
+uint32_t vkb_store_turn(enum codec codec)
+{
+    static const uint32_t turns[] = {[CODEC_PLAIN] = STORE_PLAIN,
+                                     [CODEC_ROTATED] = STORE_ROTATED,
+                                     [CODEC_SIGNED] = STORE_SIGNED};
+
+    return turns[codec_info(codec)->turn];
+}
+
+bool vkb_store_can(enum codec codec)
+{
+    const struct codec_info *info = codec_info(codec);
+
+    return (info->kind == CODEC_CODES && !info->offset && !info->residual) || codec <= CODEC_Q8_0;
 }

@@ -164,9 +164,10 @@ struct plan {
  * the store, and count from 0 on the device. */
 struct vkb_group {
     uint32_t first, n_blocks;
-    uint64_t block_bytes; /* bytes of a block in one buffer */
+    uint64_t block_bytes; /* bytes of a block in all buffers */
     /* [n_buffers]: K, then V of each layer; RECURRENT: the state of each layer. */
     struct vkb_buffer *buffers;
+    uint64_t *bytes; /* [n_buffers] bytes of a block in each of them */
     uint32_t n_buffers;
 };
 

@@ -7,10 +7,11 @@
  * The structs match those of shaders/lib/push.glsl member by member. Constant 0 is always the size
  * of a workgroup, and constant 1 the rows per invocation or tile. Further constants are specific to
  * a kernel and are listed here by number. The comments list the slots of each kernel, and in
- * parentheses what each dimension of its workgroups (groups) counts.
- */
+ * parentheses what each dimension of its workgroups (groups) counts. */
 
 #include <stdint.h>
+
+#include "backend/vulkan/push-store.h"
 
 /* matmul/…: slots 0 w, 1 the second matrix of a gated unit, 2 x, 3 y, 4 bias, 5 the value to add, 7
  * the grid of the number format; groups (columns, rows). */
@@ -202,22 +203,17 @@ enum {
     HEADS_ROPE_PAIRS,
 };
 
-#define STORE_TOKENS 64u /* tokens per block of K and V */
-enum {
-    STORE_F32,
-    STORE_F16,
-    STORE_BF16,
-    STORE_Q8_0,
-};
-
 enum {
     SPEC_HEADS_WHOLE = 2,  /* 1: head_dim, n_dims (n_dims / 2 with ROPE_HALF), widths and first
                               columns are multiples of 4 */
     SPEC_HEADS_PARTS = 3,  /* HEADS_… of the parts that are processed */
     SPEC_HEADS_NORMS = 4,  /* HEADS_… of the parts that have a norm */
     SPEC_HEADS_ROPE = 5,   /* HEADS_ROPE_… of q and k */
-    SPEC_HEADS_FORMAT = 6, /* STORE_… */
+    SPEC_HEADS_FORMAT = 6, /* of keys: STORE_… */
     SPEC_HEADS_STORE = 7,  /* 0: parts go to y */
+    SPEC_HEADS_VALUE_FORMAT = 8, /* STORE_… */
+    SPEC_HEADS_TURN = 9,         /* of what goes to y: STORE_PLAIN, STORE_ROTATED, STORE_SIGNED */
+    SPEC_HEADS_BACK = 10,        /* 1: heads are turned back */
 };
 
 /*
@@ -259,28 +255,32 @@ struct push_attention {
 enum {
     SPEC_TILE_ROWS = 1,
 
-    SPEC_REF_FORMAT = 2, /* STORE_… */
+    SPEC_REF_FORMAT = 2, /* of keys: STORE_… */
+    SPEC_REF_VALUE_FORMAT = 3,
 
     SPEC_LANES_HEADS = 2,
     SPEC_LANES_HEAD_DIM = 3,
-    SPEC_LANES_FORMAT = 4, /* STORE_… */
+    SPEC_LANES_FORMAT = 4, /* of keys: STORE_… */
     SPEC_LANES_SPLIT = 5,
     SPEC_LANES_ROWS_FROM = 6,
     SPEC_LANES_LANES = 7, /* the size of a subgroup; equal to constant 0 */
+    SPEC_LANES_VALUE_FORMAT = 8,
 
     SPEC_ROW_HEADS = 2,
     SPEC_ROW_HEAD_DIM = 3,
-    SPEC_ROW_FORMAT = 4,  /* STORE_… */
+    SPEC_ROW_FORMAT = 4,  /* of keys: STORE_… */
     SPEC_ROW_PART = 5,    /* part_tokens */
     SPEC_ROW_THREADS = 6, /* equal to constant 0 */
+    SPEC_ROW_VALUE_FORMAT = 7,
 
     SPEC_TILES_HEADS = 2,
     SPEC_TILES_HEAD_DIM = 3,
-    SPEC_TILES_FORMAT = 4, /* STORE_… */
+    SPEC_TILES_FORMAT = 4, /* of keys: STORE_… */
     SPEC_TILES_ROWS_FROM = 5,
     SPEC_FLASH_LANES = 6, /* attention/coop; its other constants are those of tiles */
     SPEC_FLASH_SUBGROUPS = 7,
     SPEC_FLASH_TOKENS = 8,
+    SPEC_TILES_VALUE_FORMAT = 9,
 
     SPEC_MERGE_HEAD_DIM = 2,
     SPEC_MERGE_LONE_PARTS = 3, /* 0: contexts of one part are finished already */

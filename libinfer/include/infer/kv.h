@@ -47,6 +47,17 @@ INF_PUBLIC int inf_model_kv_auto(const struct inf_engine_params *params, const c
                                  struct inf_err *reterr);
 
 /*
+ * Computes the memory that the drafts of an engine with these parameters take for a text, besides
+ * that of inf_model_kv_size(): the keys and values of draft_model, of a draft head, or of the
+ * model's own layer that predicts further tokens. A drafter whose heads do not allow kv_type has
+ * the format of "auto". All numbers are 0 if no model drafts. With the kind "auto", a device that
+ * cannot compute the layer of the model drafts without it, and takes no memory for it. Returns 0;
+ * -EINVAL; -EOPNOTSUPP; -ENOMEM.
+ */
+INF_PUBLIC int inf_model_draft_kv_size(const struct inf_engine_params *params,
+                                       struct inf_kv_size *ret_size, struct inf_err *reterr);
+
+/*
  * Tells whether the engine stores keys and values in the format @kv_type (see the parameters).
  * "auto" is the format that "auto" meant when the engine was made. Returns 0 if it does; 1 if it
  * does not, but another engine for this model and device could; -EINVAL: unknown format;

@@ -22,7 +22,7 @@ struct run {
     char weights[RUN_NAME];
     char machine[RUN_NAME]; /* name of the device: the CPU or the GPU */
     char isa[RUN_WORD];
-    char kv_type[RUN_WORD];
+    char kv_type[RUN_NAME];
     uint32_t threads, n_prompt, n_generate, depth, streams, batch, repeat;
     double pp, pp_stddev; /* tokens per second; 0: not measured */
     double tg, tg_stddev;

@@ -37,7 +37,8 @@
 
 #define MAX_TYPES     48u
 #define MAX_ROUNDS    1000u
-#define MAX_TYPE_NAME 40u
+#define MAX_TYPE_NAME 512u
+#define NAME_WIDTH    32
 #define N_NEEDLES     5u
 #define NEEDLE_DIGITS 10u
 #define SPEED_NOISE   0.02
@@ -388,7 +389,7 @@ static void table_compare(struct table *t)
 
 static void print_row(const struct row *row)
 {
-    cli_print_column(row->type, 18);
+    cli_print_column(row->type, NAME_WIDTH);
     if (row->refusal.text[0]) {
         printf("not possible: %s\n", row->refusal.text);
         return;
@@ -405,8 +406,8 @@ static int print_text(const struct table *t)
 {
     printf("%s, %" PRIu32 " tokens after %" PRIu32 "\n", t->params->name, t->params->n_prompt,
            t->params->n_depth);
-    printf("%-18s%6s %20s %9s %10s %7s %8s %8s\n", "type", "bits", "divergence", "same top",
-           "perplexity", "needle", "prefill", "decode");
+    printf("%-*s%6s %20s %9s %10s %7s %8s %8s\n", NAME_WIDTH, "type", "bits", "divergence",
+           "same top", "perplexity", "needle", "prefill", "decode");
     for (unsigned i = 0; i < t->n_rows; i++)
         print_row(&t->rows[i]);
     return ferror(stdout) ? CLI_FAILED : CLI_OK;

@@ -15,6 +15,7 @@
 #include "cli/metrics/runs.h"
 #include "cli/verbs/bench-draft.h"
 #include "cli/verbs/bench-kv.h"
+#include "cli/verbs/bench-mix.h"
 #include "common/config/draft-kind.h"
 
 static const char help[] =
@@ -32,8 +33,12 @@ static const char help[] =
     "                       eagle3) and without\n"
     "  --draft MODEL        the same with a smaller model, which drafts (kind: model)\n"
     "  --kv-table           compare number formats of the KV cache: size, precision and speed\n"
-    "  --chunks N           with --kv-table: parts of the text that are predicted (default: 2)\n"
-    "  --text FILE          the text for --kv-table; with drafts: its parts are the prompts\n"
+    "  --kv-mix BITS        find the best number formats of each layer for a KV cache of this\n"
+    "                       many bits a number, in a text of -d plus -p tokens\n"
+    "  --chunks N           with --kv-table and --kv-mix: parts of the text that are predicted\n"
+    "                       (default: 2)\n"
+    "  --text FILE          the text for --kv-table and --kv-mix; with drafts: its parts are the\n"
+    "                       prompts\n"
     "  --temperature X      with drafts: as in `sconce run` (default: 0)\n"
     "  --max-draft N        drafted tokens in one step (default: 16)\n"
     "  --accept X           decode with --max-draft drafted tokens in each step, each of which\n"
@@ -41,7 +46,8 @@ static const char help[] =
     "  --streams N          answers generated at the same time (default: 1)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
-    "                       fp8 or others (sconce-info(1)), K:V or K:V+recent\n"
+    "                       fp8 or others (sconce-info(1)), K:V, K:V+recent, or with types of\n"
+    "                       some layers as in K:V/3-5=K:V\n"
     "                       (default: f16); with --kv-table several of\n"
     "                       them, with commas between\n"
     "  --membw              measure memory bandwidth, and the share of it that decoding reaches\n"
@@ -64,6 +70,7 @@ struct bench {
     const char *draft_name; /* name of the draft model; NULL: none */
     struct draft_bench_params draft;
     uint32_t n_chunks; /* for the table of KV formats; 0: the default */
+    double mix_bits;   /* of a mix of KV formats; 0: none is wanted */
     bool json, saves, kv_table;
 };
 
@@ -230,17 +237,32 @@ static bool bench_draft_option(struct bench *b, int c, const char *arg)
     return true;
 }
 
-/* Checks the options of a table of KV formats. @n_left arguments are left. */
+/* Parses the budget of a mix of KV formats; false: it is invalid, after printing an error. */
+static bool bench_bits(const char *text, double *ret)
+{
+    if (cli_real(text, 1, 16, ret))
+        return true;
+    return cli_usage("bench", "--kv-mix must be a number from 1 to 16, not \"%s\"", text), false;
+}
+
+/* Checks the options of a table or a mix of KV formats. @n_left arguments are left. */
 static int bench_check_table(const struct bench *b, int n_left)
 {
+    const char *what = b->kv_table ? "--kv-table" : "--kv-mix";
+
     if (!b->name || n_left > 0 || !b->draft.file)
-        return cli_usage("bench", "--kv-table needs one MODEL and --text FILE");
+        return cli_usage("bench", "%s needs one MODEL and --text FILE", what);
+    if (b->mix_bits > 0 && (b->kv_table || b->params.kv_type))
+        return cli_usage("bench", "--kv-mix chooses the formats itself; leave out --kv-type and "
+                                  "--kv-table");
     if (b->draft.kind || b->draft.max_draft || b->params.n_streams || b->saves || b->params.membw ||
         b->params.peak || b->params.accept > 0)
-        return cli_usage("bench", "--kv-table measures one sequence without drafts and bounds, and "
-                                  "does not save its results; leave out the other options");
+        return cli_usage("bench",
+                         "%s measures one sequence without drafts and bounds, and does not save "
+                         "its results; leave out the other options",
+                         what);
     if (b->params.n_prompt < 4 || b->params.n_generate == 0)
-        return cli_usage("bench", "--kv-table needs -p of at least 4 and -n of at least 1");
+        return cli_usage("bench", "%s needs -p of at least 4 and -n of at least 1", what);
     return CLI_OK;
 }
 
@@ -259,6 +281,7 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         {"draft", required_argument, NULL, 'F'},
         {"text", required_argument, NULL, 'T'},
         {"kv-table", no_argument, NULL, 'V'},
+        {"kv-mix", required_argument, NULL, 'X'},
         {"chunks", required_argument, NULL, 'C'},
         {"temperature", required_argument, NULL, 'E'},
         {"max-draft", required_argument, NULL, 'M'},
@@ -305,6 +328,8 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
             p->kv_type = optarg;
         else if (c == 'V')
             b->kv_table = true;
+        else if (c == 'X')
+            ok &= bench_bits(optarg, &b->mix_bits);
         else if (c == 'C')
             ok &= bench_number("--chunks", optarg, &b->n_chunks);
         else if (c == 'w')
@@ -326,10 +351,10 @@ static int bench_parse(int argc, char **argv, struct bench *b, struct cli_models
         b->name = argv[optind++];
     if (b->draft_name && !b->draft.kind)
         b->draft.kind = "model";
-    if (b->kv_table)
+    if (b->kv_table || b->mix_bits > 0)
         return bench_check_table(b, argc - optind);
     if (b->n_chunks > 0)
-        return cli_usage("bench", "--chunks needs --kv-table");
+        return cli_usage("bench", "--chunks needs --kv-table or --kv-mix");
     if (!b->draft.kind != !b->draft.file)
         return cli_usage("bench", "drafts (--draft, --draft-kind) and --text need each other");
     if (b->params.accept > 0 && !b->draft.max_draft)
@@ -433,6 +458,29 @@ static int bench_measure_kv(const struct bench *b, struct inf_model *model)
     return bench_kv(&params);
 }
 
+/* Finds the best mix of number formats of keys and values. */
+static int bench_measure_mix(const struct bench *b, struct inf_model *model)
+{
+    const struct inf_bench_params *p = &b->params;
+    const struct mix_bench_params params = {
+        .model = model,
+        .name = b->name,
+        .device = b->device.name,
+        .cache_dir = b->device.cache_dir,
+        .isa = p->isa,
+        .file = b->draft.file,
+        .bits = b->mix_bits,
+        .n_threads = p->n_threads,
+        .n_batch = p->n_batch,
+        .n_prompt = p->n_prompt,
+        .n_size = p->n_depth + p->n_prompt,
+        .n_chunks = b->n_chunks > 0 ? b->n_chunks : 2,
+        .json = b->json,
+    };
+
+    return bench_mix(&params);
+}
+
 static int bench_measure(struct bench *b, struct inf_model *model)
 {
     struct cli_progress progress = {.label = "measuring"};
@@ -476,6 +524,8 @@ int verb_bench(int argc, char **argv)
         r = cli_open_model("bench", &m, b.name, false, &model);
     if (r == CLI_OK && b.kv_table)
         r = bench_measure_kv(&b, model);
+    else if (r == CLI_OK && b.mix_bits > 0)
+        r = bench_measure_mix(&b, model);
     else if (r == CLI_OK)
         r = b.draft.kind && model ? bench_measure_drafts(&b, &m, model) : bench_measure(&b, model);
     cli_device_done(&b.device);

@@ -24,8 +24,8 @@ static const char help[] =
     "  -c, --context N      show the memory of a text of N tokens (default: 32768 and\n"
     "                       131072)\n"
     "  --kv-type TYPE       number format of keys and values: f32, f16, bf16, q8_0,\n"
-    "                       q4_0, q3_0, fp8 or others, K:V or K:V+recent (default: f16, or f32\n"
-    "                       for models in F32)\n"
+    "                       q4_0, q3_0, fp8 or others, K:V, K:V+recent, or with types of some\n"
+    "                       layers as in K:V/3-5=K:V (default: f16, or f32 for models in F32)\n"
     "  --kv-types           compare the number formats of keys and values, for the\n"
     "                       text of -c (default: 32768 tokens)\n"
     "  --json               print a JSON object\n"
@@ -212,16 +212,16 @@ static void print_kv_types(struct inf_model *model, const struct info_text *text
            kv.automatic ? kv.automatic : "no format: the text is too long");
     if (!text->all_types)
         return;
-    printf(INFO_INDENT "%-18s %10s %10s %8s %8s\n", "type", "memory", "divergence", "decode",
+    printf(INFO_INDENT "%-30s %10s %10s %8s %8s\n", "type", "memory", "divergence", "decode",
            "prefill");
     for (size_t i = 0; i < kv.n; i++) {
         const struct inf_kv_type *t = &kv.types[i];
 
         if (t->bytes == 0) {
-            printf(INFO_INDENT "%-18s not possible with this model\n", t->name);
+            printf(INFO_INDENT "%-30s not possible with this model\n", t->name);
             continue;
         }
-        printf(INFO_INDENT "%-18s %10s %10.6f %6.2f × %6.2f ×", t->name, cli_size(t->bytes),
+        printf(INFO_INDENT "%-30s %10s %10.6f %6.2f × %6.2f ×", t->name, cli_size(t->bytes),
                t->divergence, t->decode, t->prefill);
         if (t->better)
             printf("  dominated by %s", t->better);

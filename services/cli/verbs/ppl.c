@@ -26,7 +26,8 @@ static const char help[] =
     "  -b, --batch N        maximum tokens of one step (default: 512)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
-    "                       fp8 or others (sconce-info(1)), K:V or K:V+recent\n"
+    "                       fp8 or others (sconce-info(1)), K:V, K:V+recent, or with types of\n"
+    "                       some layers as in K:V/3-5=K:V\n"
     "                       (default: f16)\n"
     "  --base MODEL         compare with this model, for example in F16 (default with\n"
     "                       --base-kv-type: the same model)\n"

@@ -26,7 +26,8 @@ const char run_help[] =
     "  -t, --threads N      compute threads (default: all available CPUs)\n" CLI_DEVICE_HELP
     "  --isa ISA            highest instruction set: ref, avx2, avxvnni, avx512, neon…\n"
     "  --kv-type TYPE       number format of the KV cache: f32, f16, bf16, q8_0, q4_0, q3_0,\n"
-    "                       fp8 or others (sconce-info(1)), K:V or K:V+recent\n"
+    "                       fp8 or others (sconce-info(1)), K:V, K:V+recent, or with types of\n"
+    "                       some layers as in K:V/3-5=K:V\n"
     "                       (default: auto)\n"
     "  --draft MODEL        a smaller model with the same vocabulary that guesses tokens, which\n"
     "                       MODEL verifies together: faster, and the answer is the same\n"

@@ -223,10 +223,14 @@ static void check(const char *path)
         {1, 16, 512, true}, {2, 16, 512, true}, {3, 16, 64, true},
         {4, 5, 33, true},   {2, 8, 8, true},    {2, 16, 512, true, .n_known = 2},
     };
-    static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0"}, *const cpu_kv_types[] = {
-                                                                              "fp8", "q4_0",
-                                                                              "q8_0:fp8", "fp8:f32",
-                                                                              "q4_0+recent"};
+    static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0"},
+                             *const cpu_kv_types[] = {"fp8",
+                                                      "q4_0",
+                                                      "q8_0:fp8",
+                                                      "fp8:f32",
+                                                      "q4_0+recent",
+                                                      "q4_0:f16/0=q8_0:bf16",
+                                                      "q4_0+recent/1=q4_0:q8_0/windows=q8_0"};
     const struct inf_model_params params = {.path = path};
     struct way drawn[ARRAY_SIZE(ways)] = {ways[0]};
     struct test_target on;

@@ -119,7 +119,7 @@ TEST(a_model_has_only_the_formats_of_its_heads)
 
 /* The text that an engine generated for a prompt, and the format of its keys and values. */
 struct answer {
-    char kv_name[32];
+    char kv_name[64];
     uint32_t n, n_cached;
     int32_t tokens[N_TOKENS];
 };
@@ -167,6 +167,74 @@ static void run(struct inf_model *model, const char *kv_type, uint64_t kv_bytes,
     inf_engine_free(engine);
 }
 
+static uint64_t token_bytes(struct inf_model *model, const char *kv_type)
+{
+    struct inf_kv_size size;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_model_kv_size(model, kv_type, &size, &err), err);
+    return size.per_token;
+}
+
+TEST(layers_have_formats_of_their_own)
+{
+    static const struct {
+        const char *name, *want;
+        int error;
+    } wrong[] = {
+        {"q8_0/", "/LAYERS=TYPE", EINVAL},
+        {"q8_0/1", "/LAYERS=TYPE", EINVAL},
+        {"q8_0/2-1=q4_0", "/LAYERS=TYPE", EINVAL},
+        {"q8_0/x=q4_0", "/LAYERS=TYPE", EINVAL},
+        {"q8_0/1=q4_1", "q4_1", EINVAL},
+        {"q8_0/1=q4_0+recent", "q4_0+recent", EINVAL},
+        {"q8_0/1=q4_0:turbo4_qjl", "keys only", EINVAL},
+        {"q4_0+recent/1=f16", "+recent is for", EINVAL},
+        {"q8_0/999=q4_0", "numbered from 0", EOPNOTSUPP},
+        {"q8_0/0-999=q4_0", "numbered from 0", EOPNOTSUPP},
+        {"q8_0/1=q3_0", "multiple of 128", EOPNOTSUPP},
+    };
+    struct inf_model *model = open_model(test_golden(GUIDE));
+    const uint32_t n = inf_model_info(model)->n_layers;
+    const uint64_t q8 = token_bytes(model, "q8_0"), q4 = token_bytes(model, "q4_0");
+    const uint64_t f16 = token_bytes(model, "f16");
+
+    assert_int_equal(token_bytes(model, "q8_0/1=q4_0") * n, q8 * (n - 1) + q4);
+    assert_int_equal(token_bytes(model, "q8_0/0-1=q4_0/1=f16") * n, q8 * (n - 2) + q4 + f16);
+    assert_int_equal(token_bytes(model, "q8_0/2=f16:q4_0") * 2 * n, q8 * 2 * (n - 1) + f16 + q4);
+    /* The model has no layers with windows. */
+    assert_int_equal(token_bytes(model, "q8_0/windows=q4_0"), q8);
+    for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+        struct inf_kv_size size;
+        struct inf_err err;
+
+        ASSERT_ERROR(inf_model_kv_size(model, wrong[i].name, &size, &err), wrong[i].error);
+        ASSERT_CONTAINS(err.text, wrong[i].want);
+    }
+    inf_model_unref(model);
+}
+
+TEST(blocks_of_other_mixes_are_not_read)
+{
+    struct inf_model *model = open_model(test_golden(GUIDE));
+    struct answer first, other, again, alone;
+    struct fake_tier tier;
+
+    fake_tier_init(&tier, 1);
+    run(model, "q8_0/1=f16", 0, &tier, &first);
+    ASSERT_STREQ(first.kv_name, "q8_0/1=f16");
+    run(model, "q8_0/2=f16", 0, &tier, &other);
+    assert_int_equal(other.n_cached, 0);
+    /* Another name of the same formats */
+    run(model, "q8_0/1-1=f16:f16", 0, &tier, &again);
+    assert_int_equal(again.n_cached, N_PROMPT / BLOCK * BLOCK);
+    run(model, "q8_0/1=f16", 0, NULL, &alone);
+    assert_memory_equal(first.tokens, alone.tokens, sizeof(first.tokens));
+    assert_memory_equal(first.tokens, again.tokens, sizeof(first.tokens));
+    fake_tier_done(&tier);
+    inf_model_unref(model);
+}
+
 TEST(blocks_are_read_only_in_the_format_that_auto_took)
 {
     struct inf_model *model = open_model(test_golden(GUIDE));
@@ -202,4 +270,6 @@ TEST(blocks_are_read_only_in_the_format_that_auto_took)
 RUN_TESTS(cmocka_unit_test(the_most_precise_format_that_fits_is_taken),
           cmocka_unit_test(dominated_and_coarse_formats_are_never_taken),
           cmocka_unit_test(a_model_has_only_the_formats_of_its_heads),
+          cmocka_unit_test(layers_have_formats_of_their_own),
+          cmocka_unit_test(blocks_of_other_mixes_are_not_read),
           cmocka_unit_test(blocks_are_read_only_in_the_format_that_auto_took))

@@ -84,6 +84,44 @@ TEST(the_memory_of_a_text_follows_from_the_shapes)
     assert_int_equal(size.recurrent, 4 * (4 * 8 * 8 + 3 * (2 * 2 * 8 + 4 * 8)));
 }
 
+static struct inf_kv_size draft_size(const char *name, const char *draft, const char *kind,
+                                     const char *kv_type)
+{
+    struct inf_model *model = open_model(&(struct inf_model_params){.path = test_golden(name)});
+    struct inf_model *drafter =
+        draft ? open_model(&(struct inf_model_params){.path = test_golden(draft)}) : NULL;
+    const struct inf_engine_params params = {
+        .model = model, .draft_model = drafter, .draft_kind = kind, .kv_type = kv_type};
+    struct inf_kv_size size;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_model_draft_kv_size(&params, &size, &err), err);
+    inf_model_unref(drafter);
+    inf_model_unref(model);
+    return size;
+}
+
+TEST(the_memory_of_drafts_follows_from_the_shapes)
+{
+    struct inf_kv_size size = draft_size("models/llama-gqa", NULL, NULL, "f16");
+
+    assert_int_equal(size.per_token + size.windows + size.recurrent, 0);
+    /* A head of one layer with two heads of 8 for keys and values */
+    size = draft_size("models/llama-gqa", "models/eagle3-llama", "eagle3", "f16");
+    assert_int_equal(size.per_token, 2 * 2 * 8 * 2);
+    assert_int_equal(size.windows + size.recurrent, 0);
+    assert_int_equal(
+        draft_size("models/llama-gqa", "models/eagle3-llama", "ngram", "f16").per_token, 0);
+    /* A predicting layer with one head of 16 */
+    size = draft_size("models/qwen3_5-mtp", NULL, "auto", "f16");
+    assert_int_equal(size.per_token, 2 * 16 * 2);
+    assert_int_equal(size.windows + size.recurrent, 0);
+    assert_int_equal(draft_size("models/qwen3_5-mtp", NULL, "none", "f16").per_token, 0);
+    /* These heads are too small for blocks of 32 elements, so the drafter has the default format.
+     */
+    assert_int_equal(draft_size("models/qwen3_5-mtp", NULL, "mtp", "q8_0").per_token, 2 * 16 * 4);
+}
+
 TEST(a_directory_and_its_tokenizer_alone)
 {
     struct inf_model_params params = {.path = test_data(DIR)};
@@ -241,6 +279,7 @@ TEST(the_library_has_a_version)
 
 RUN_TESTS(cmocka_unit_test(the_api_describes_a_gguf_file),
           cmocka_unit_test(the_memory_of_a_text_follows_from_the_shapes),
+          cmocka_unit_test(the_memory_of_drafts_follows_from_the_shapes),
           cmocka_unit_test(a_directory_and_its_tokenizer_alone),
           cmocka_unit_test(a_chat_template_may_be_given),
           cmocka_unit_test(missing_files_are_reported), cmocka_unit_test(benchmarks_measure),

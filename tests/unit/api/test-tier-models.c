@@ -30,8 +30,9 @@ static const char *const names[] = {
     "qwen2-tied", "qwen2-window-mix", "qwen3-norm",   "qwen3-bf16",  "qwen3_moe",
     "qwen3_5",    "gemma3",           "gemma4",       "gemma4-keys",
 };
-static const char *const numbers[] = {"f32", "f16",      "bf16",     "q8_0",       "q4_0",
-                                      "fp8", "fp8:q8_0", "f16:q4_0", "q4_0+recent"};
+static const char *const numbers[] = {
+    "f32", "f16",      "bf16",     "q8_0",        "q4_0",
+    "fp8", "fp8:q8_0", "f16:q4_0", "q4_0+recent", "q4_0/0=q8_0:f16"};
 
 struct answer {
     uint32_t n, n_cached;

@@ -283,6 +283,8 @@ TEST(chunks_and_threads_change_no_bit)
                      some_chunks);
         check_chunks(&wide, cpu_rung_at(i), CODEC_AFFINE3_64, CODEC_ISO3, false, some_threads,
                      some_chunks);
+        check_chunks(&wide, cpu_rung_at(i), CODEC_Q5_0, CODEC_Q6_0, false, some_threads,
+                     some_chunks);
         check_chunks(&wide, cpu_rung_at(i), CODEC_Q3_0, CODEC_Q4_0, true, some_threads,
                      some_chunks);
     }

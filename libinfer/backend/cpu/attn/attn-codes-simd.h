@@ -75,7 +75,7 @@ ALWAYS_INLINE vi q8_table(const int8_t *levels, const int8_t *index, int add)
 
 /* Makes tables in which halves of bytes look up the level of the first, second … code in them.
  * Each level plus @add. */
-ALWAYS_INLINE void q8_tables(vi table[4], const int8_t *levels, int add, const uint32_t bits)
+ALWAYS_INLINE void q8_plane_tables(vi table[4], const int8_t *levels, int add, const uint32_t bits)
 {
     static const int8_t index[9][4][16] = {
         [1] = {{0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1},
@@ -96,6 +96,27 @@ ALWAYS_INLINE void q8_tables(vi table[4], const int8_t *levels, int add, const u
         table[2] = q8_table(levels, index[bits][2], add);
         table[3] = q8_table(levels, index[bits][3], add);
     }
+}
+
+/* Makes the tables of a format: table[0 … 3] of its only plane, or of the plane with the lowest 4
+ * bits of its codes, and then table[4 …] of the plane with the other bits. Levels in two planes
+ * have equal distances, so that a level is the sum of two numbers. Each sum plus @add. */
+ALWAYS_INLINE void q8_tables(vi table[8], const int8_t *levels, int add, const uint32_t bits)
+{
+    int8_t low[16], high[16] = {0};
+
+    if (bits == 8)
+        return;
+    if (bits < 5) {
+        q8_plane_tables(table, levels, add, bits);
+        return;
+    }
+    for (uint32_t i = 0; i < 16; i++)
+        low[i] = (int8_t)(levels[i] - levels[0]);
+    for (uint32_t i = 0; i < 1u << (bits - 4); i++)
+        high[i] = levels[16 * i];
+    q8_plane_tables(table, low, 0, 4);
+    q8_plane_tables(table + 4, high, add, bits - 4);
 }
 
 /* Returns the codes of the elements @c … of a run of 3 bits (quant/code.h), whose byte i is in the
@@ -122,22 +143,44 @@ ALWAYS_INLINE vi q3_codes(const void *p, size_t step, uint32_t c)
     return sum;
 }
 
-/* Returns whether codes are packed in runs of 16 bytes, each with 8 / @bits codes. */
+/* Returns whether codes are packed in runs of 16 bytes, each with codes of one or two bits, or of
+ * the lowest four bits. */
 ALWAYS_INLINE bool q8_in_runs(const uint32_t bits)
 {
-    return bits == 4 || bits == 2 || bits == 1;
+    return bits != 3 && bits != 8;
 }
 
-/* Returns the first of the 16 bytes of a token that have the codes of block @b. */
+/* Returns how many blocks share 16 bytes; of codes in two planes, those of the second plane. */
+ALWAYS_INLINE uint32_t q8_sharing(const uint32_t bits)
+{
+    return 4 / (bits > 4 ? bits - 4 : bits);
+}
+
+/* Returns the first of the 16 bytes of a token that have the codes of block @b; of codes in two
+ * planes, their lowest 4 bits. */
 ALWAYS_INLINE uint32_t q8_run(uint32_t b, const uint32_t bits)
 {
-    return b / (4 / bits) * 16;
+    const uint32_t n = q8_sharing(bits);
+
+    return bits > 4 ? (b / n * (n + 1) + b % n) * 16 : b / n * 16;
 }
 
-/* Looks up the levels of those codes of block @b that are in the bytes @x: *ret_first are elements
- * of the first half of the block, and *ret_second of the second half. */
-ALWAYS_INLINE void q8_pair(vi *ret_first, vi *ret_second, vi x, const vi table[4], uint32_t b,
-                           const uint32_t bits)
+/* Returns how many bytes the second plane's bits of block @b are after its lowest 4 bits. */
+ALWAYS_INLINE uint32_t q8_to_second(uint32_t b, const uint32_t bits)
+{
+    return (q8_sharing(bits) - b % q8_sharing(bits)) * 16;
+}
+
+/* Returns how many vectors block @b reads that blocks before it have not read. */
+ALWAYS_INLINE uint32_t q8_first_uses(uint32_t b, const uint32_t bits)
+{
+    return (bits > 4) + (b % q8_sharing(bits) == 0);
+}
+
+/* Looks up the levels of those codes of block @b that are in the bytes @x of a plane: *ret_first
+ * are elements of the first half of the block, and *ret_second of the second half. */
+ALWAYS_INLINE void q8_plane_pair(vi *ret_first, vi *ret_second, vi x, const vi table[4], uint32_t b,
+                                 const uint32_t bits)
 {
     if (bits == 4) {
         *ret_first = vi_lookup(table[0], vi_low4(x));
@@ -153,4 +196,22 @@ ALWAYS_INLINE void q8_pair(vi *ret_first, vi *ret_second, vi x, const vi table[4
         *ret_first = vi_lookup(b % 2 == 0 ? table[0] : table[2], half);
         *ret_second = vi_lookup(b % 2 == 0 ? table[1] : table[3], half);
     }
+}
+
+/* Looks up the levels of codes of block @b: those in the bytes at @p, and in the bytes of the
+ * second plane, which are q8_to_second() × @step bytes after them. */
+ALWAYS_INLINE void q8_pair(vi *ret_first, vi *ret_second, const uint8_t *p, size_t step,
+                           const vi table[8], uint32_t b, const uint32_t bits)
+{
+    vi first, second;
+
+    if (bits <= 4) {
+        q8_plane_pair(ret_first, ret_second, vi_load(p), table, b, bits);
+        return;
+    }
+    q8_plane_pair(&first, &second, vi_load(p), table, b, 4);
+    q8_plane_pair(ret_first, ret_second, vi_load(p + q8_to_second(b, bits) * step), table + 4, b,
+                  bits - 4);
+    *ret_first = vi_add(*ret_first, first);
+    *ret_second = vi_add(*ret_second, second);
 }

@@ -92,7 +92,7 @@ ALWAYS_INLINE void q8_step(vi dot[8][4], const vi key[4], const float *q, uint32
 /* Adds to @dot the products of block @b of nr vectors of keys, from token @n on, and of mr
  * queries. */
 ALWAYS_INLINE void q8_score_block(vi dot[8][4], const struct q8_codes *codes,
-                                  struct attn_ahead *ahead, const vi table[4], const float *q,
+                                  struct attn_ahead *ahead, const vi table[8], const float *q,
                                   uint32_t hd, uint32_t bt, uint32_t b, uint32_t n,
                                   const uint32_t mr, const uint32_t nr, const uint32_t bits)
 {
@@ -102,7 +102,9 @@ ALWAYS_INLINE void q8_score_block(vi dot[8][4], const struct q8_codes *codes,
         const uint32_t k = b * 8 + i, word = pairs ? q8_run(b, bits) / 4 + i : k;
         vi first[4], second[4];
 
-        if (bits == 3 ? k % 32 < CODEC_Q3_BYTES / 4 : !pairs || b % (4 / bits) == 0)
+        if (pairs)
+            ahead_read(ahead, (size_t)nr * VF_N * 4 * q8_first_uses(b, bits));
+        else if (bits == 8 || k % 32 < CODEC_Q3_BYTES / 4)
             ahead_read(ahead, (size_t)nr * VF_N * 4);
 #pragma GCC unroll 4
         for (uint32_t j = 0; j < nr; j++) {
@@ -112,10 +114,11 @@ ALWAYS_INLINE void q8_score_block(vi dot[8][4], const struct q8_codes *codes,
                 first[j] = vi_lookup(
                     table[0], q3_codes(codes->bytes + (size_t)k / 32 * CODEC_Q3_BYTES * bt + t * 4,
                                        bt, k % 32 * 4));
+            else if (pairs)
+                q8_pair(&first[j], &second[j], codes->bytes + ((size_t)word * bt + t) * 4, bt,
+                        table, b, bits);
             else
                 first[j] = vi_load(codes->bytes + ((size_t)word * bt + t) * 4);
-            if (pairs)
-                q8_pair(&first[j], &second[j], first[j], table, b, bits);
         }
         q8_step(dot, first, q, hd, k, mr, nr);
         if (pairs)
@@ -133,7 +136,7 @@ ALWAYS_INLINE void q8_score_tile(const struct attn_args *args, const struct q8_c
     struct attn_ahead ahead = *codes->ahead;
     size_t at = n; /* of the scales */
     vf sum[8][4];
-    vi table[4];
+    vi table[8];
 
     q8_tables(table, codes->levels, 128, bits);
 #pragma GCC unroll 8
@@ -227,6 +230,8 @@ ALWAYS_INLINE void q8_scores(const struct attn_args *args, const struct q8_codes
     }
 
 Q8_SCORES(8, 8, false)
+Q8_SCORES(6, 6, false)
+Q8_SCORES(5, 5, false)
 Q8_SCORES(4, 4, false)
 Q8_SCORES(4_offset, 4, true)
 Q8_SCORES(3, 3, false)
@@ -242,6 +247,8 @@ static void scores_codes(const struct attn_args *args)
         [2] = {scores_2, scores_2_offset},
         [3] = {scores_3, scores_3_offset},
         [4] = {scores_4, scores_4_offset},
+        [5] = {scores_5, NULL},
+        [6] = {scores_6, NULL},
         [8] = {scores_8, NULL},
     };
     const struct codec_info *info = codec_info(args->codec);

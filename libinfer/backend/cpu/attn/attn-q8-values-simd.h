@@ -90,7 +90,7 @@ ALWAYS_INLINE void q8_weights_set(struct q8_weights *w, const struct attn_args *
  * codes, the second vector starts 16 elements after the first, otherwise VF_N elements. */
 ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_codes *codes,
                                  const struct q8_weights *w, uint32_t m, uint32_t b, uint32_t i0,
-                                 uint32_t begin, uint32_t end, const vi table[4], const uint32_t mr,
+                                 uint32_t begin, uint32_t end, const vi table[8], const uint32_t mr,
                                  const uint32_t bits, const bool offset)
 {
     const bool pairs = q8_in_runs(bits);
@@ -100,7 +100,9 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_c
                             : bits == 3 ? d / CODEC_Q3_RUN * CODEC_Q3_BYTES
                                         : d;
     const size_t first = (begin * n_columns + column * 4), step = pairs ? 16 : VF_N;
-    const bool first_use = bits == 3 ? in_run < CODEC_Q3_BYTES : !pairs || b % (4 / bits) == 0;
+    const uint32_t first_uses = pairs       ? q8_first_uses(b, bits)
+                                : bits == 3 ? (in_run < CODEC_Q3_BYTES) * 2
+                                            : 2;
     const uint8_t *v = codes->bytes + first;
     struct attn_ahead ahead = *codes->ahead;
     const uint8_t *p = w->bytes[0][0] + begin, *const p_end = w->bytes[0][0] + end;
@@ -119,13 +121,12 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_c
             x[0] = vi_lookup(table[0], q3_codes(v, 4, in_run));
             x[1] = vi_lookup(table[0], q3_codes(v, 4, in_run + VF_N));
         } else if (pairs) {
-            q8_pair(&x[0], &x[1], vi_load(v), table, b, bits);
+            q8_pair(&x[0], &x[1], v, 4, table, b, bits);
         } else {
             x[0] = vi_load(v);
             x[1] = vi_load(v + VF_N * 4);
         }
-        if (first_use)
-            ahead_read(&ahead, VF_N * 4 * (pairs ? 1 : 2));
+        ahead_read(&ahead, (size_t)VF_N * 4 * first_uses);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < mr; i++) {
             const vi high = quad(p + i * sizeof(w->bytes[0]));
@@ -156,7 +157,7 @@ ALWAYS_INLINE void q8_value_tile(const struct attn_args *args, const struct q8_c
  * scales. */
 ALWAYS_INLINE void q8_value_rows(const struct attn_args *args, const struct q8_codes *codes,
                                  struct q8_shares *shares, uint32_t b, uint32_t m,
-                                 const vi table[4], const uint32_t mr, const uint32_t bits,
+                                 const vi table[8], const uint32_t mr, const uint32_t bits,
                                  const bool offset)
 {
     const uint32_t begin = args->range[m].lo & ~3u, end = (args->range[m + mr - 1].hi + 3) & ~3u;
@@ -194,7 +195,7 @@ static void q8_hide(const struct attn_args *args)
 ALWAYS_INLINE void q8_values(const struct attn_args *args, const struct q8_codes *codes,
                              const uint32_t bits, const bool offset)
 {
-    vi table[4];
+    vi table[8];
 
     q8_tables(table, codes->levels, 0, bits);
     if (offset)
@@ -226,6 +227,8 @@ ALWAYS_INLINE void q8_values(const struct attn_args *args, const struct q8_codes
     }
 
 Q8_VALUES(8, 8, false)
+Q8_VALUES(6, 6, false)
+Q8_VALUES(5, 5, false)
 Q8_VALUES(4, 4, false)
 Q8_VALUES(4_offset, 4, true)
 Q8_VALUES(3, 3, false)
@@ -240,6 +243,8 @@ static void values_codes(const struct attn_args *args)
         [2] = {values_2, values_2_offset},
         [3] = {values_3, values_3_offset},
         [4] = {values_4, values_4_offset},
+        [5] = {values_5, NULL},
+        [6] = {values_6, NULL},
         [8] = {values_8, NULL},
     };
     struct attn_ahead ahead = q8_ahead_of(args);

@@ -111,7 +111,7 @@ struct attn_fns {
  * rows. */
 #define ATTN_OF_CODES(bytes, rotated, turned, residual, rows)                                      \
     [CODEC_Q8_0] = (bytes), [CODEC_Q4_0] = (rotated),                                              \
-    [CODEC_Q3_0... CODEC_AFFINE2_64] = (rotated), [CODEC_TURBO4... CODEC_TURBO2] = (turned),       \
+    [CODEC_Q6_0... CODEC_AFFINE2_64] = (rotated), [CODEC_TURBO4... CODEC_TURBO2] = (turned),       \
     [CODEC_TURBO4_QJL... CODEC_TURBO2_QJL] = (residual), [CODEC_PLANAR4... CODEC_ROTOR3] = (rows)
 
 extern const struct attn_fns attn_ref, attn_avx2, attn_avx512, attn_avx512bf16, attn_amx, attn_neon,

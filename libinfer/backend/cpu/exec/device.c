@@ -26,13 +26,26 @@ static uint64_t kv_max_blocks(struct backend *b UNUSED, const struct kv_layout *
     return UINT32_MAX;
 }
 
-/* Returns the bytes of the keys (@k) or values of one head in one layer of a block. */
-static uint64_t head_bytes(const struct kv_layout *l, uint32_t i_group, bool k)
+/* Describes the layers of group @i_group. */
+static void store_place_layers(struct kv_store *store, uint32_t i_group)
 {
-    if (l->groups[i_group].rule == STATE_RECURRENT)
-        return 0;
-    return codec_head_bytes(kv_layout_codec(l, i_group, k), l->groups[i_group].head_dim) *
-           l->block_tokens;
+    const struct kv_layout *l = &store->layout;
+    const struct state_group *g = &l->groups[i_group];
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; g->rule != STATE_RECURRENT && i < g->n_layers; i++) {
+        const struct state_place place = {i_group, i};
+        struct store_layer *layer = &store->groups[i_group].layers[i];
+
+        layer->offset = at;
+        for (enum kv_part part = KV_KEYS; part < KV_PART_N; part++) {
+            layer->codec[part] = kv_layout_codec(l, place, part == KV_KEYS);
+            layer->turned[part] = kv_layout_turned(l, place, part == KV_KEYS);
+            layer->head_bytes[part] =
+                codec_head_bytes(layer->codec[part], g->head_dim) * l->block_tokens;
+            at += layer->head_bytes[part] * g->n_kv_heads;
+        }
+    }
 }
 
 /* Sets the places of the blocks of all groups. *ret_size is the size of the store. Returns false if
@@ -40,6 +53,7 @@ static uint64_t head_bytes(const struct kv_layout *l, uint32_t i_group, bool k)
 static bool store_place_groups(struct kv_store *store, uint64_t *ret_size)
 {
     const struct kv_layout *l = &store->layout;
+    struct store_layer *layers = store->layers;
     uint64_t at = 0, size;
 
     for (uint32_t i = 0; i < l->n_groups; i++) {
@@ -50,12 +64,11 @@ static bool store_place_groups(struct kv_store *store, uint64_t *ret_size)
             .first = kv_layout_first(l, i),
             .n_blocks = l->n_blocks[i],
             .block_bytes = kv_layout_block_bytes(l, i),
-            .codec = {[KV_KEYS] = kv_layout_codec(l, i, true),
-                      [KV_VALUES] = kv_layout_codec(l, i, false)},
-            .head_bytes =
-                {[KV_KEYS] = head_bytes(l, i, true), [KV_VALUES] = head_bytes(l, i, false)},
+            .layers = layers,
             .layer_floats = recurrent ? (uint64_t)g->conv_floats + g->matrix_floats : 0,
         };
+        layers += recurrent ? 0 : g->n_layers;
+        store_place_layers(store, i);
         if (!size_mul(store->groups[i].block_bytes, MAX(l->n_blocks[i], 1u), &size) ||
             size > SIZE_MAX / 4 || at > SIZE_MAX / 4)
             return false;
@@ -70,17 +83,18 @@ static int kv_new(struct backend *b UNUSED, const struct kv_layout *layout,
 {
     struct kv_store *store;
     uint64_t size, at = 0;
+    size_t n_layers = 0;
     void *p;
 
     assert(layout->block_tokens >= KV_BLOCK_MIN && layout->block_tokens <= KV_BLOCK_MAX);
     assert(layout->block_tokens % 16 == 0);
 
-    store = NEW(struct kv_store, 1);
+    for (uint32_t i = 0; i < layout->n_groups; i++)
+        n_layers += layout->groups[i].n_layers;
+    store = calloc(1, sizeof(*store) + n_layers * sizeof(store->layers[0]));
     if (!store)
         return -ENOMEM;
     store->layout = *layout;
-    store->codec[KV_KEYS] = layout->k;
-    store->codec[KV_VALUES] = layout->v;
     if (!store_place_groups(store, &size)) {
         free(store);
         return -ENOMEM;
@@ -167,12 +181,12 @@ void *kv_store_head(const struct kv_store *store, enum kv_part part, struct stat
                     uint32_t i_head, uint32_t block)
 {
     const struct store_group *g = &store->groups[place.i_group];
-    const uint64_t head =
-        (uint64_t)place.i_layer * store->layout.groups[place.i_group].n_kv_heads + i_head;
+    const struct store_layer *layer = kv_store_layer(store, place);
+    const uint64_t keys = layer->head_bytes[KV_KEYS], values = layer->head_bytes[KV_VALUES];
 
     assert(block >= g->first && block - g->first < g->n_blocks);
-    return block_at(g, block) + head * (g->head_bytes[KV_KEYS] + g->head_bytes[KV_VALUES]) +
-           (part == KV_VALUES ? g->head_bytes[KV_KEYS] : 0);
+    return block_at(g, block) + layer->offset + i_head * (keys + values) +
+           (part == KV_VALUES ? keys : 0);
 }
 
 float *kv_store_state(const struct kv_store *store, struct state_place place, uint32_t block)

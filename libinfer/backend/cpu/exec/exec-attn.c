@@ -96,7 +96,8 @@ static void task_init(struct task *t, const struct exec *x, const struct stage *
     *t = (struct task){.x = x,
                        .p = p,
                        .sinks = s->sinks,
-                       .late = s->late && exec_keys_late(x, p->i_group),
+                       .late = s->late &&
+                               exec_keys_late(x, (struct state_place){p->i_group, p->i_layer}),
                        .tile = tile,
                        .i_head = i_head,
                        .n_heads = n_heads,
@@ -119,13 +120,19 @@ static float *query_row(const struct task *t, graph_ref ref, uint32_t i)
            ((size_t)head * t->group + j % t->group) * t->hd;
 }
 
+/* Returns the description of the layer whose keys and values the task reads. */
+static const struct store_layer *task_layer(const struct task *t)
+{
+    return kv_store_layer(t->x->store, attn_place(t->p));
+}
+
 static void task_query(const struct task *t, graph_ref q)
 {
     const struct attn_fns *fns = t->x->plan->attn;
+    const enum codec keys = task_layer(t)->turned[KV_KEYS];
 
     for (uint32_t i = 0; i < t->n_all; i++)
-        fns->query[t->x->store->codec[KV_KEYS]](t->q + (size_t)i * t->hd, query_row(t, q, i),
-                                                t->p->scale, t->hd);
+        fns->query[keys](t->q + (size_t)i * t->hd, query_row(t, q, i), t->p->scale, t->hd);
 }
 
 static void sums_clear(const struct task *t, struct sums *sums)
@@ -212,19 +219,20 @@ static const unsigned char *next_head(const struct task *t, enum kv_part part, u
                                       uint32_t i_block, uint32_t n_blocks, uint32_t i_group,
                                       size_t *ret_bytes)
 {
-    const struct store_group *g = &t->x->store->groups[i_group];
+    const struct store_layer *layer =
+        kv_store_layer(t->x->store, (struct state_place){i_group, t->p->i_layer});
+    const enum codec codec = layer->codec[part];
     const bool last = i + 1 == t->n_heads;
 
-    *ret_bytes = g->head_bytes[part];
+    *ret_bytes = layer->head_bytes[part];
     if (last && i_block + 1 == n_blocks)
         return t->after[part];
     if (last && i_group != t->p->i_group)
         return NULL;
     /* Values in floats are stored token by token; BF16 in pairs. */
-    if (part == KV_VALUES && codec_info(g->codec[part])->kind == CODEC_FLOATS &&
-        g->codec[part] != CODEC_FP8)
+    if (part == KV_VALUES && codec_info(codec)->kind == CODEC_FLOATS && codec != CODEC_FP8)
         *ret_bytes =
-            g->head_bytes[part] / t->bt *
+            layer->head_bytes[part] / t->bt *
             ALIGN_UP(visible_tokens(t, t->tile->n_rows - 1, i_block + last, i_group).hi, 2u);
     return head_of(t, part, last ? 0 : i + 1, i_block + last, i_group);
 }
@@ -281,7 +289,8 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
 {
     const struct sums mine = sums_of_head(t, sums, i);
     const struct attn_fns *fns = t->x->plan->attn;
-    const enum codec *codec = t->x->store->groups[i_group].codec;
+    const struct state_place place = {i_group, t->p->i_layer};
+    const enum codec *codec = kv_store_layer(t->x->store, place)->codec;
     struct attn_args args = {
         .codec = codec[KV_KEYS],
         .n_rows = t->n_q,
@@ -393,7 +402,7 @@ static void write_result(const struct task *t, const struct sums *sums, graph_re
                 sum[j] += sum[j + n];
         factor = t->sinks ? sink_factor(t, i, sums->max[i], sum[0]) : 1.0f / sum[0];
         t->x->cpu->elem->scale(query_row(t, dst, i), sums->o + (size_t)i * t->hd, factor, t->hd);
-        attn_turn_back(t->x->plan->attn, t->x->store->codec[KV_VALUES], query_row(t, dst, i),
+        attn_turn_back(t->x->plan->attn, task_layer(t)->turned[KV_VALUES], query_row(t, dst, i),
                        t->hd);
     }
 }

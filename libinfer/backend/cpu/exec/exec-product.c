@@ -156,7 +156,7 @@ static void finish_heads(const struct exec *x, const struct product *p, const st
                 elem->rms_norm(head, head, p->norm_w, p->norm_eps, hd);
             if (p->i_rope >= 0)
                 exec_rope(x, p->i_rope, row, head);
-            if (p->late && exec_keys_late(x, p->place.i_group))
+            if (p->late && exec_keys_late(x, p->place))
                 exec_keep_key(x, n / hd, hd, row, head);
             else if (p->kv != KV_NONE)
                 exec_store(x, p->kv, p->place, n / hd, row, head, half);

@@ -159,12 +159,12 @@ static struct slot slot_of(const struct exec *x, enum kv_part part, struct state
 static void store_head(const struct exec *x, enum kv_part part, struct state_place place,
                        uint32_t i_head, uint32_t row, const float *head, void *half)
 {
-    const struct kv_store *store = x->store;
-    const enum codec codec = store->groups[place.i_group].codec[part];
+    const struct store_layer *layer = kv_store_layer(x->store, place);
+    const enum codec codec = layer->codec[part];
     const struct slot s = slot_of(x, part, place, i_head, row);
 
-    if (store->layout.groups[place.i_group].exact) {
-        store_exact(&s, store->codec[part], part, head, half, x);
+    if (layer->turned[part] != codec) {
+        store_exact(&s, layer->turned[part], part, head, half, x);
         return;
     }
     switch (codec_info(codec)->kind) {
@@ -213,12 +213,12 @@ void exec_store(const struct exec *x, enum kv_part part, struct state_place plac
         store_head(x, part, place, i_head, row, head, half);
 }
 
-bool exec_keys_late(const struct exec *x, uint32_t i_group)
+bool exec_keys_late(const struct exec *x, struct state_place place)
 {
-    const struct kv_layout *l = &x->store->layout;
+    const struct store_layer *layer = kv_store_layer(x->store, place);
 
-    return x->one_row_each && l->i_recent == 0 && !l->groups[i_group].exact &&
-           x->store->groups[i_group].codec[KV_KEYS] == CODEC_F16;
+    return x->one_row_each && x->store->layout.i_recent == 0 &&
+           layer->codec[KV_KEYS] == CODEC_F16 && layer->turned[KV_KEYS] == CODEC_F16;
 }
 
 static uint16_t *late_key(const struct exec *x, uint32_t i_head, uint32_t head_dim, uint32_t row)

@@ -43,10 +43,10 @@ void exec_rope(const struct exec *x, int i_rope, uint32_t row, float *head);
 /* exec-store.c: stores one head of row @row. @half: a buffer for it, see struct thread_layout. */
 void exec_store(const struct exec *x, enum kv_part part, struct state_place place, uint32_t i_head,
                 uint32_t row, const float *head, void *half);
-/* Returns whether the attention of this step stores the keys of group @i_group. If each sequence
+/* Returns whether the attention of this step stores the keys of a layer. If each sequence
  * has one row, a key in F16 has one element in each of many cache lines, which are not in the
  * cache. Attention reads these lines anyway, and has prefetched them when it stores the key. */
-bool exec_keys_late(const struct exec *x, uint32_t i_group);
+bool exec_keys_late(const struct exec *x, struct state_place place);
 /* Keeps the key of one head of row @row until exec_store_late() stores it. */
 void exec_keep_key(const struct exec *x, uint32_t i_head, uint32_t head_dim, uint32_t row,
                    const float *head);

@@ -13,16 +13,21 @@ enum kv_part {
     KV_PART_N,
 };
 
+/* Describes the keys and values of a layer. Arrays are indexed by enum kv_part. */
+struct store_layer {
+    uint64_t offset;                /* of the layer in a block */
+    uint64_t head_bytes[KV_PART_N]; /* of one head in a block */
+    enum codec codec[KV_PART_N];
+    enum codec turned[KV_PART_N]; /* kv_layout_turned() */
+};
+
 /* Describes the blocks of one group of the store. */
 struct store_group {
     uint32_t first, n_blocks; /* the blocks have the numbers first … first + n_blocks - 1 */
     unsigned char *data;      /* block `first` */
     uint64_t block_bytes;
-    /* FULL and WINDOW: bytes of the keys or values of one head in one layer of a block, by enum
-     * kv_part. */
-    uint64_t head_bytes[KV_PART_N];
-    enum codec codec[KV_PART_N];
-    uint64_t layer_floats; /* RECURRENT: floats of one layer */
+    struct store_layer *layers; /* FULL and WINDOW: [n_layers] */
+    uint64_t layer_floats;      /* RECURRENT: floats of one layer */
 };
 
 /* Holds the blocks of all groups, one group after another. A block with keys and values is
@@ -34,8 +39,15 @@ struct kv_store {
     uint64_t size;
     struct kv_layout layout;
     struct store_group groups[STATE_GROUPS_MAX];
-    enum codec codec[KV_PART_N]; /* of groups that are not exact (graph/state.h) */
+    struct store_layer layers[]; /* of all FULL and WINDOW groups */
 };
+
+/* Returns the description of a layer. */
+static inline const struct store_layer *kv_store_layer(const struct kv_store *store,
+                                                       struct state_place place)
+{
+    return &store->groups[place.i_group].layers[place.i_layer];
+}
 
 /* Returns the address of K or V of one head in one block. */
 void *kv_store_head(const struct kv_store *store, enum kv_part part, struct state_place place,
