@@ -213,14 +213,13 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
 /* Returns the keys or values that the task reads after those of head @i in block @i_block: those of
  * the next head, after the last head those of the next block, and after the last of @n_blocks
  * blocks those of the next task. They are prefetched while head @i is read. Half of this distance
- * would be too short: memory takes as long for a line as a core takes for a quarter of a head's
- * keys. Sets *ret_bytes to the bytes at the beginning that will be read. */
+ * would be too short. Sets *ret_bytes to the bytes at the beginning that will be read. */
 static const unsigned char *next_head(const struct task *t, enum kv_part part, uint32_t i,
                                       uint32_t i_block, uint32_t n_blocks, uint32_t i_group,
                                       size_t *ret_bytes)
 {
-    const struct store_layer *layer =
-        kv_store_layer(t->x->store, (struct state_place){i_group, t->p->i_layer});
+    const struct state_place place = {i_group, t->p->i_layer};
+    const struct store_layer *layer = kv_store_layer(t->x->store, place);
     const enum codec codec = layer->codec[part];
     const bool last = i + 1 == t->n_heads;
 
@@ -304,8 +303,7 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
     };
 
     if (t->late && i_block == t->tile->pos / t->bt)
-        exec_store_late(t->x, (struct state_place){i_group, t->p->i_layer}, t->i_head + i,
-                        t->tile->i_row);
+        exec_store_late(t->x, place, t->i_head + i, t->tile->i_row);
     set_ahead(t, &args, KV_KEYS, i, i_block, n_blocks, i_group);
     fns->scores[codec[KV_KEYS]](&args);
     if (t->p->softcap > 0)
@@ -319,8 +317,7 @@ static void one_head(const struct task *t, const struct sums *sums, uint32_t i, 
     fns->values[codec[KV_VALUES]](&args);
 }
 
-/* Processes all heads of the task in block @i_block of group @i_group, if a row sees tokens there.
- * @n_blocks is passed to next_head(). */
+/* Processes all heads of the task in a block of a group, if a row sees tokens there. */
 static void one_block(const struct task *t, const struct sums *sums, uint32_t i_block,
                       uint32_t n_blocks, uint32_t i_group)
 {

@@ -58,87 +58,9 @@ static const struct matmul_kernel *kernel_get(const struct matmul_ops *ops, enum
     return &ops->kernels[dtype];
 }
 
-static bool is_float(enum inf_dtype dtype)
-{
-    return dtype == INF_DTYPE_F32 || dtype == INF_DTYPE_F16 || dtype == INF_DTYPE_BF16;
-}
-
-/* Returns whether the codes of a format stand for floats that no int8 can represent. */
-static bool is_float_code(enum inf_dtype dtype)
-{
-    return dtype == INF_DTYPE_MXFP8 || dtype == INF_DTYPE_FP8;
-}
-
-static bool can_prepare(const struct matmul_ops *ops, enum matmul_act kind)
-{
-    switch (kind) {
-    case MATMUL_ACT_F32:
-        return true;
-    case MATMUL_ACT_BF16:
-        return ops->prepare_bf16 != NULL;
-    case MATMUL_ACT_TWO:
-        return ops->prepare_two != NULL;
-    case MATMUL_ACT_I16:
-        return ops->prepare_blocks != NULL;
-    case MATMUL_ACT_APART:
-        return ops->prepare_apart != NULL;
-    case MATMUL_ACT_F16:
-        return ops->prepare_f16 != NULL;
-    case MATMUL_ACT_ROW8:
-        return ops->prepare_row8 != NULL;
-    default:
-        return ops->prepare_q8 != NULL;
-    }
-}
-
-/* Returns the first of @ops, its base, the base of its base and so on that can prepare @kind, or
- * NULL if none can. */
-static const struct matmul_ops *find_preparer(const struct matmul_ops *ops, enum matmul_act kind)
-{
-    while (ops && !can_prepare(ops, kind))
-        ops = ops->base;
-    return ops;
-}
-
-enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype)
-{
-    if (dtype == INF_DTYPE_BF16 && find_preparer(ops, MATMUL_ACT_BF16))
-        return MATMUL_ACT_BF16;
-    if (dtype == INF_DTYPE_F16 && find_preparer(ops, MATMUL_ACT_F16))
-        return MATMUL_ACT_F16;
-    if (dtype == INF_DTYPE_F16 && find_preparer(ops, MATMUL_ACT_APART))
-        return MATMUL_ACT_APART;
-    if (dtype == INF_DTYPE_BITNET)
-        return MATMUL_ACT_ROW8;
-    return is_float(dtype) || is_float_code(dtype) ? MATMUL_ACT_F32 : MATMUL_ACT_Q8;
-}
-
 uint32_t matmul_most_columns(enum inf_dtype dtype)
 {
     return dtype == INF_DTYPE_FP4_PLANES ? MATMUL_PLANES_K : UINT32_MAX;
-}
-
-/* Returns the bytes of the first @K elements of a prepared row. If @K is less than the whole row,
- * @K must be even and, if rows of @kind consist of blocks, a multiple of the size of a block. */
-static size_t act_offset(enum matmul_act kind, uint32_t K)
-{
-    switch (kind) {
-    case MATMUL_ACT_F32:
-        return (size_t)K * sizeof(float);
-    case MATMUL_ACT_BF16:
-        return (size_t)K * sizeof(uint16_t);
-    case MATMUL_ACT_TWO:
-        return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_two);
-    case MATMUL_ACT_I16:
-    case MATMUL_ACT_APART:
-        return (size_t)DIV_UP(K, MATMUL_BLOCK) * sizeof(struct matmul_i16);
-    case MATMUL_ACT_F16:
-        return (size_t)DIV_UP(K, 32u) * sizeof(struct matmul_f16);
-    case MATMUL_ACT_ROW8:
-        return matmul_row8_bytes(K) + sizeof(struct matmul_row8);
-    default:
-        return (size_t)K / 32 * sizeof(struct matmul_q8);
-    }
 }
 
 /* Returns the number of elements in a chunk of k. */
@@ -147,46 +69,6 @@ static uint32_t chunk_elems(enum matmul_act kind)
     if (kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_F16 || kind == MATMUL_ACT_APART)
         return PANEL_K_PAIRS;
     return kind == MATMUL_ACT_F32 ? PANEL_K_F32 : PANEL_K;
-}
-
-size_t matmul_act_bytes(enum matmul_act kind, uint32_t K)
-{
-    const size_t bytes = ALIGN_UP(act_offset(kind, ALIGN_UP(K, 2u)), MATMUL_ALIGN);
-    const bool many = kind == MATMUL_ACT_BF16 || kind == MATMUL_ACT_TWO || kind == MATMUL_ACT_I16 ||
-                      kind == MATMUL_ACT_APART;
-
-    /* Kernels load a cache line from each of many rows at the same time. If rows are an odd number
-     * of lines apart, these lines do not compete for the same cache sets. */
-    return many && bytes / MATMUL_ALIGN % 2 == 0 ? bytes + MATMUL_ALIGN : bytes;
-}
-
-void matmul_prepare(const struct matmul_ops *ops, enum matmul_act kind, const float *x, size_t ldx,
-                    uint32_t K, uint32_t row0, uint32_t row1, void *dst)
-{
-    const size_t stride = matmul_act_bytes(kind, K);
-
-    ops = find_preparer(ops, kind);
-    for (uint32_t m = row0; m < row1; m++) {
-        uint8_t *to = (uint8_t *)dst + m * stride;
-
-        if (kind == MATMUL_ACT_F32)
-            memcpy(to, x + m * ldx, K * sizeof(float));
-        else if (kind == MATMUL_ACT_BF16)
-            ops->prepare_bf16(x + m * ldx, K, (uint16_t *)to);
-        else if (kind == MATMUL_ACT_TWO)
-            ops->prepare_two(x + m * ldx, K, (struct matmul_two *)to);
-        else if (kind == MATMUL_ACT_I16)
-            ops->prepare_blocks(x + m * ldx, K, (struct matmul_i16 *)to);
-        else if (kind == MATMUL_ACT_APART)
-            ops->prepare_apart(x + m * ldx, K, (struct matmul_i16 *)to);
-        else if (kind == MATMUL_ACT_F16)
-            ops->prepare_f16(x + m * ldx, K, (struct matmul_f16 *)to);
-        else if (kind == MATMUL_ACT_ROW8)
-            ops->prepare_row8(x + m * ldx, K, (int8_t *)to,
-                              (struct matmul_row8 *)(to + matmul_row8_bytes(K)));
-        else
-            ops->prepare_q8(x + m * ldx, K, (struct matmul_q8 *)to);
-    }
 }
 
 /* ---- the loop ---- */
@@ -376,7 +258,7 @@ static void multiply_chunk(struct group *g, struct matmul_panel *panel)
     struct matmul_tile tile = {
         .panel = panel,
         .kc = g->kc,
-        .act = (const uint8_t *)a->act + act_offset(a->kind, g->k),
+        .act = (const uint8_t *)a->act + matmul_act_offset(a->kind, g->k),
         .act_stride = a->act_stride,
         .M = a->M,
         .init = g->k == 0 ? g->bias : y,
@@ -576,7 +458,7 @@ void matmul_rows(const struct matmul_ops *ops, const struct matmul_args *args, u
     struct group g = {.args = args, .kernel = kernel_get(ops, args->dtype)};
 
     if (args->dtype == INF_DTYPE_BITNET) {
-        find_preparer(ops, MATMUL_ACT_ROW8)->bitnet(args, n0, n1);
+        matmul_find_preparer(ops, MATMUL_ACT_ROW8)->bitnet(args, n0, n1);
         return;
     }
     if (args->dtype == INF_DTYPE_FP4_PLANES) {
