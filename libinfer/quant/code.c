@@ -21,16 +21,15 @@ static const float max_top[] = {0, 0.7979f, 1.510f, 2.152f, 2.733f};
 struct levels {
     const int8_t *of;
     uint32_t half;              /* the number of positive levels */
-    float borders[MAX_BORDERS]; /* the middles between positive levels; then infinity */
+    float borders[MAX_BORDERS]; /* the middles between positive levels */
 };
 
 static struct levels levels_of(enum codec codec)
 {
     struct levels l = {.of = codec_info(codec)->levels, .half = 1u << (code_bits(codec) - 1)};
 
-    for (uint32_t i = 0; code_bits(codec) <= LOW_BITS && i < MAX_BORDERS; i++)
-        l.borders[i] =
-            i + 1 < l.half ? (float)(l.of[l.half + i] + l.of[l.half + i + 1]) / 2 : INFINITY;
+    for (uint32_t i = 0; code_bits(codec) <= LOW_BITS && i + 1 < l.half; i++)
+        l.borders[i] = (float)(l.of[l.half + i] + l.of[l.half + i + 1]) / 2;
     return l;
 }
 
@@ -156,7 +155,7 @@ static void codes_nearest(uint8_t *codes, const struct levels *l, const float *x
         const float y = x[i] * factor, a = fabsf(y);
         uint32_t k = 0;
 
-        for (uint32_t j = 0; j < MAX_BORDERS; j++)
+        for (uint32_t j = 0; j + 1 < l->half; j++)
             k += a > l->borders[j];
         codes[i] = (uint8_t)(signbit(y) ? l->half - 1 - k : l->half + k);
     }
