@@ -118,8 +118,8 @@ struct hparams_gemma {
 /* Layers of the other model that a draft head reads. */
 #define HPARAMS_TAPS 3u
 
-/* Settings of a draft head: a layer that predicts tokens of another model from hidden states of
- * that model (model/arch-eagle3.c). */
+/* Settings of a draft head, which predicts tokens of another model from hidden states of that model
+ * (model/arch-eagle3.c, model/arch-gemma4-assistant.c). */
 struct hparams_head {
     bool is_head;
     bool norm_residual; /* the residual stream begins with the normalized hidden state */
@@ -130,6 +130,9 @@ struct hparams_head {
     /* The layers of the other model whose inputs the head reads. All 0: the third layer, the one in
      * the middle, and the third from the end. */
     uint32_t taps[HPARAMS_TAPS];
+    /* Clusters into which the tokens are divided evenly, and how many of them a row scores token by
+     * token. 0: there are no clusters. */
+    uint32_t n_clusters, n_clusters_used;
 };
 
 /* The parallel residual streams of Gemma 3n. */

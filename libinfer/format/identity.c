@@ -52,6 +52,8 @@ static void add_hparams(struct sha256 *h, const struct hparams *hp)
         hp->head.taps[1],
         hp->head.taps[2],
         hp->head.norm_residual,
+        hp->head.n_clusters,
+        hp->head.n_clusters_used,
     };
     const float values[] = {
         hp->norm_eps,         hp->rope_theta,           hp->rope_factor,

@@ -31,20 +31,8 @@ struct model_lora {
     struct weight a, b; /* [rank, in] and [out, rank]; zeroed: none */
 };
 
-/* The parts of a draft head that are not weights of slots. */
-struct model_head {
-    struct weight join[HPARAMS_TAPS]; /* parts of SLOT_TAPS_JOIN, one for each hidden state */
-    struct weight q[2], k[2], v[2];   /* halves, for the embedding and for the hidden state */
-    int32_t *tokens;                  /* [head.n_vocab]: the tokens of the target; NULL: all */
-};
-
-/* The state of a graph of a target while it is built. */
-struct model_taps {
-    const struct model_head *head;
-    uint32_t layers[HPARAMS_TAPS];
-    uint32_t n;    /* layers that were reached */
-    graph_ref sum; /* of the products so far */
-};
+struct model_head; /* head.h */
+struct model_taps;
 
 struct model {
     const struct format *f;
@@ -60,7 +48,12 @@ struct model {
     /* The halves of SLOT_PREDICT_JOIN: [n_embd, n_embd] each, for the embedding and for the hidden
      * state. */
     struct weight predict_join[2];
-    bool exports;                  /* while a graph is built: it exports the hidden states */
+    bool exports;  /* while a graph is built: it exports the hidden states */
+    bool assisted; /* while a graph is built: an assistant of Gemma 4 drafts for the
+                      model (model_build_tapped()) */
+    /* [n_layers], of layers with keys of their own: [head_dim], the numbers by which the norm of
+     * queries was multiplied (balance.c). Zeroed: it was not changed; NULL: no norm was. */
+    struct weight *query_factors;
     const struct model_head *head; /* NULL: the model is no draft head */
     struct model_taps *taps;    /* while a graph is built: what a draft head reads; NULL: nothing */
     uint8_t slot_index[SLOT_N]; /* the number of a slot in the table; SLOT_NONE: not in the table */
@@ -101,12 +94,16 @@ struct arch {
     /* Builds the graph only up to the last norm; the caller adds the pooling. NULL: use
      * layer_decoder_rows(). */
     graph_ref (*build_rows)(const struct model *m, struct graph *g, enum pooling pooling);
+    /* Draft heads: builds what model_build_head() returns, without groups of state. */
+    void (*build_head)(const struct model *m, const struct model *target, struct graph *g);
+    /* Does what model_head_fits() does. NULL: the head reads hidden states of layers. */
+    int (*head_fits)(const struct model *m, const struct model *target, struct inf_err *reterr);
 };
 
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
     arch_gemma_embedding, arch_jina_v4, arch_qwen2_moe, arch_qwen3_moe, arch_qwen3_next,
     arch_qwen35, arch_gemma2, arch_gemma3, arch_gemma3n, arch_gemma4, arch_gpt_oss, arch_bitnet,
-    arch_eagle3;
+    arch_eagle3, arch_gemma4_assistant;
 
 /* weights.c: returns the weight of a slot in layer @i_layer, or outside the layers. If the
  * architecture or the layer does not have it, the weight is zeroed. */
@@ -252,8 +249,6 @@ graph_ref layer_norm(const struct model *m, struct graph *g, uint32_t i_layer, g
 graph_ref layer_embed(const struct model *m, struct graph *g);
 /* Begins layer @i_layer of a decoder, whose input is @x. */
 void layer_begin(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);
-/* head.c: adds what a draft head reads of the input @x of a layer. */
-void head_tap(struct model_taps *taps, struct graph *g, uint32_t i_layer, graph_ref x);
 /* Applies the norm of a slot to each head, if the layer has it, and then the rotation. */
 graph_ref layer_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                       enum slot norm);

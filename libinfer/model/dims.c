@@ -108,6 +108,12 @@ uint32_t dim_of(const struct hparams *hp, uint32_t i_layer, enum arch_dim dim)
         return HPARAMS_TAPS * hp->head.n_target;
     case DIM_HEAD_VOCAB:
         return hp->head.n_vocab;
+    case DIM_TARGET:
+        return hp->head.n_target;
+    case DIM_TARGET_2:
+        return 2 * hp->head.n_target;
+    case DIM_CLUSTERS:
+        return hp->head.n_clusters;
     }
     return 0;
 }

@@ -1,20 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the graphs of a draft head (arch-eagle3.c) and of its target.
+ * Builds the graphs of a draft head (arch-eagle3.c, arch-gemma4-assistant.c) and of its target.
  *
- * The matrix that joins the hidden states of the target is a part of the graph of the target: each
- * of its parts is multiplied by the residual stream before a layer, and the graph exports the sum.
- * So the rows that pass from one graph to the other have the width of the head, as those that the
- * head makes itself.
+ * In a head of EAGLE-3, the matrix that joins the hidden states of the target is a part of the
+ * graph of the target: each of its parts is multiplied by the residual stream before a layer, and
+ * the graph exports the sum. So the rows that pass from one graph to the other have the width of
+ * the head, as those that the head makes itself.
  */
 #include <errno.h>
 
 #include "core/err.h"
-#include "model/arch.h"
+#include "model/head.h"
 
 bool model_is_head(const struct model *m)
 {
     return m->head;
+}
+
+const char *model_head_kind(const struct model *m)
+{
+    return m->head ? m->arch->desc.name : NULL;
+}
+
+bool model_head_assists(const struct model *m)
+{
+    return m->arch == &arch_gemma4_assistant;
+}
+
+uint32_t model_head_width(const struct model *m)
+{
+    return model_head_assists(m) ? m->hp->head.n_target : m->hp->n_embd;
 }
 
 const int32_t *model_head_tokens(const struct model *m, uint32_t *ret_n)
@@ -43,6 +58,8 @@ int model_head_fits(const struct model *m, const struct model *target, struct in
     const bool own_embd = model_w(m, SLOT_EMBD)->data;
     uint32_t layers[HPARAMS_TAPS];
 
+    if (m->arch->head_fits)
+        return m->arch->head_fits(m, target, reterr);
     find_taps(m, target, layers);
     for (uint32_t k = 0; k < HPARAMS_TAPS; k++)
         if (layers[k] >= other->n_layers)
@@ -85,6 +102,10 @@ int model_build_tapped(const struct model *m, const struct model *head, struct g
     _cleanup_(graph_freep) struct graph *g = NULL;
     int r;
 
+    if (model_head_assists(head)) {
+        tapped.assisted = true;
+        return model_build(&tapped, ret_graph, reterr);
+    }
     find_taps(head, m, taps.layers);
     tapped.taps = &taps;
     r = model_build(&tapped, &g, reterr);
@@ -96,40 +117,15 @@ int model_build_tapped(const struct model *m, const struct model *head, struct g
     return r;
 }
 
-/* Multiplies the token's part @e and the hidden state's part @h of a row by the halves of a
- * matrix. */
-static graph_ref head_product(struct graph *g, graph_ref e, graph_ref h, const struct weight w[2])
-{
-    const graph_ref part = graph_matmul(g, e, &w[0], NULL);
-
-    return graph_add(g, part, graph_matmul(g, h, &w[1], NULL));
-}
-
 int model_build_head(const struct model *m, const struct model *target, struct graph **ret_graph,
                      struct inf_err *reterr)
 {
-    const struct weight *embd = model_w(m, SLOT_EMBD);
-    const struct attn_params attn = layer_attn_params(m, 0);
     _cleanup_(graph_freep) struct graph *g = NULL;
-    graph_ref x, e, h, q, k;
     int r;
 
     if (graph_new(&g) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
-    x = graph_input(g, m->hp->n_embd);
-    h = layer_norm(m, g, 0, x, SLOT_HIDDEN_NORM);
-    e = graph_embed(g, embd->data ? embd : model_w(target, SLOT_EMBD), 1);
-    e = layer_norm(m, g, 0, e, SLOT_ATTN_NORM);
-    q = layer_heads(m, g, 0, head_product(g, e, h, m->head->q), SLOT_ABSENT);
-    k = layer_heads(m, g, 0, head_product(g, e, h, m->head->k), SLOT_ABSENT);
-    q = graph_rows(g, graph_attention(g, q, k, head_product(g, e, h, m->head->v), &attn));
-    x = graph_rows(g, m->hp->head.norm_residual ? h : x);
-    x = graph_add(g, x, layer_linear(m, g, 0, q, SLOT_OUT, SLOT_ABSENT));
-    h = layer_norm(m, g, 0, x, SLOT_FFN_NORM);
-    x = graph_add(g, x, layer_gated_ff(m, g, 0, h));
-    graph_export(g, x);
-    x = layer_norm(m, g, m->hp->n_layers, x, SLOT_OUT_NORM);
-    graph_output(g, graph_matmul(g, x, model_w(m, SLOT_HEAD), NULL));
+    m->arch->build_head(m, target, g);
     r = graph_error(g, reterr);
     if (r < 0)
         return r;

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "model/arch.h"
+#include "model/head.h"
 
 graph_ref layer_embed(const struct model *m, struct graph *g)
 {
@@ -211,10 +211,10 @@ static graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint
 void layer_head(const struct model *m, struct graph *g, graph_ref x)
 {
     x = layer_norm(m, g, m->hp->n_layers, x, SLOT_OUT_NORM);
-    if (m->exports) {
+    if (m->exports || m->assisted)
         graph_export(g, x);
+    if (m->exports)
         x = graph_rows(g, x);
-    }
     x = graph_matmul(g, x, model_w(m, SLOT_HEAD), NULL);
     if (m->hp->final_softcap > 0)
         x = graph_cap(g, x, m->hp->final_softcap);

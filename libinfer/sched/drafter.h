@@ -32,6 +32,9 @@
  * logits of all other tokens are -infinity. Block i of a head has the name of block i + 1 of the
  * large model, because its last row needs the first token of that block.
  *
+ * An assistant is a head that reads the keys and values of the large model, and has no state. It is
+ * described in assistant.h.
+ *
  * A draft needs free blocks. If there are none, nothing is drafted for the sequence in this step.
  */
 
@@ -78,6 +81,7 @@ struct drafter {
     uint32_t n_all;          /* tokens of the large model */
     bool is_narrow;          /* the large model has further tokens */
     uint32_t shift;          /* 1 for a draft head, else 0 */
+    bool assists;            /* an assistant drafts (assistant.h) */
     const int32_t *token_of; /* borrowed, [runner->n_vocab]: the token of each logit; NULL: logit i
                               is that of token i */
     float *wide;    /* [threads, n_vocab]: rows for all tokens; NULL with `token_of` NULL */
@@ -101,6 +105,8 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
 /* Makes @d the drafter of a draft head. @tokens [the width of the logits]: the token of each logit,
  * borrowed; NULL: logit i is that of token i. -ENOMEM. */
 int drafter_use_head(struct drafter *d, const int32_t *tokens);
+/* Makes @d the drafter of an assistant, whose runner has the pool of the large model. */
+void drafter_use_assistant(struct drafter *d);
 struct drafter *drafter_free(struct drafter *d);
 DEFINE_CLEANUP(struct drafter *, drafter_free);
 
@@ -117,6 +123,8 @@ void drafter_drop(struct seq *seq);
 int drafter_take_hidden(struct drafter *d, struct seq *seq, uint32_t pos, uint32_t n,
                         const float *hidden);
 
+/* Returns whether tokens may be drafted for the sequence after drafter_follow(). */
+bool drafter_has_state(const struct drafter *d, const struct seq *seq);
 /* Makes the state follow the text: drops drafted tokens that the text does not have, and shares the
  * blocks of known beginnings. Returns the number of tokens, at least 1, that must be computed for
  * the next draft; UINT32_MAX: nothing can be drafted, for example since the text is too long for

@@ -38,7 +38,9 @@ int runner_new(struct backend **backend, const struct runner_params *params,
     }
     /* r->backend is set last, because runner_free() frees the backend, which belongs to the caller
      * until success. */
-    k = kv_pool_new(b, &params->layout, &r->pool);
+    r->shares_pool = params->pool;
+    r->pool = params->pool;
+    k = params->pool ? 0 : kv_pool_new(b, &params->layout, &r->pool);
     if (k < 0)
         return err_set(reterr, -k, "no memory for %u blocks of KV cache",
                        params->layout.n_blocks[0]);
@@ -61,7 +63,8 @@ struct runner *runner_free(struct runner *r)
         return NULL;
     if (r->plan)
         r->backend->ops->plan_free(r->backend, r->plan);
-    r->pool = kv_pool_free(r->pool);
+    if (!r->shares_pool)
+        kv_pool_free(r->pool);
     if (!r->shares_backend)
         backend_free(r->backend);
     free(r->logits);
@@ -73,7 +76,8 @@ struct runner *runner_free(struct runner *r)
 
 void runner_rest(struct runner *r)
 {
-    kv_pool_rest(r->pool);
+    if (!r->shares_pool)
+        kv_pool_rest(r->pool);
     r->backend->ops->plan_rest(r->backend, r->plan);
     pages_drop(r->logits, (size_t)r->limits.max_logits * r->n_vocab * sizeof(float));
 }

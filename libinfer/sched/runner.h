@@ -17,6 +17,8 @@ struct runner_params {
     bool shares_backend;       /* the backend belongs to another runner, which outlives this one */
     const struct graph *graph; /* NULL only with the null device */
     struct kv_layout layout;
+    struct kv_pool *pool; /* the pool of another runner, which outlives this one; then `layout` is
+                             not used. NULL: the runner gets a pool of its own */
     struct plan_limits limits;
     uint32_t n_vocab;  /* width of the logits */
     uint32_t n_hidden; /* width of the hidden states that the graph exports; 0: it exports none */
@@ -26,7 +28,8 @@ struct runner {
     struct backend *backend; /* owned, unless shares_backend is set */
     bool shares_backend;
     struct plan *plan;
-    struct kv_pool *pool;
+    struct kv_pool *pool; /* owned, unless shares_pool is set */
+    bool shares_pool;
     float *logits; /* [limits.max_logits, n_vocab] */
     /* [limits.max_logits]: for each row of logits a list of the largest logits, which a batch can
      * request instead of the whole row; NULL: the device cannot make lists */

@@ -372,7 +372,7 @@ static int get_taps(struct keys *k, struct hparams *hp)
 {
     const struct gguf_value *v = gguf_find(k->g, full_key(k, "target_layers"));
 
-    if (!k->desc->draft_head)
+    if (!k->desc->reads_layers)
         return 0;
     if (!v || v->type != GGUF_ARRAY || v->elem == GGUF_STRING || v->n != HPARAMS_TAPS)
         return err_set(k->err, EBADMSG, "the key %s is not a list of %u layers", k->key,

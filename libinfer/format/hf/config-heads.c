@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads settings and names of draft heads in Hugging Face layout (EAGLE-3). */
+/* Reads settings and names of draft heads in Hugging Face layout: EAGLE-3, and the assistants of
+ * Gemma 4. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -30,6 +31,24 @@ int hf_extra_eagle3(const struct hf_reader *r, const struct arch_class *class UN
         hp->head.taps[i] = (uint32_t)json_integer_value(layer);
     }
     return 0;
+}
+
+int hf_extra_assistant(const struct hf_reader *r, const struct arch_class *class UNUSED,
+                       struct hparams *hp)
+{
+    const struct hf_reader root = {.config = r->root, .err = r->err, .root = r->root};
+    bool clusters = false;
+    int rc;
+
+    rc = hf_get_count(&root, "backbone_hidden_size", NULL, 1536, &hp->head.n_target);
+    if (rc == 0)
+        rc = hf_get_flag(&root, "use_ordered_embeddings", false, &clusters);
+    if (rc < 0 || !clusters)
+        return rc;
+    rc = hf_get_count(&root, "num_centroids", NULL, 2048, &hp->head.n_clusters);
+    return rc < 0 ? rc
+                  : hf_get_count(&root, "centroid_intermediate_top_k", NULL, 32,
+                                 &hp->head.n_clusters_used);
 }
 
 bool hf_name_eagle3(const struct arch_desc *desc, const char *name, char *out)

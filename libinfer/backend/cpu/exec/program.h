@@ -143,6 +143,7 @@ struct stage {
     const float *sinks; /* STAGE_ATTENTION: [n_heads]; or NULL */
     struct cols_params cols;
     struct blend_params blend;
+    struct spread_params spread;
     const float *factors; /* SCALE, BLEND: the factors of the node; or NULL */
     const struct turn_params *turn;
     struct route_params route;
