@@ -328,7 +328,7 @@ static void assistant_build(const struct model *m, const struct model *target, s
     graph_output(g, assistant_head(m, g, x));
 }
 
-const struct arch arch_gemma4_assistant = {
+const struct arch arch_assistant = {
     .desc = {"gemma4-assistant", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_hf, refused), .window = &gemma4_window,
              ARCH_TABLE(slots, slots), .draft_head = true, .finish = assistant_finish,

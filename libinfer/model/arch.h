@@ -103,7 +103,7 @@ struct arch {
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
     arch_gemma_embedding, arch_jina_v4, arch_qwen2_moe, arch_qwen3_moe, arch_qwen3_next,
     arch_qwen35, arch_gemma2, arch_gemma3, arch_gemma3n, arch_gemma4, arch_gpt_oss, arch_bitnet,
-    arch_eagle3, arch_gemma4_assistant;
+    arch_eagle3, arch_assistant;
 
 /* weights.c: returns the weight of a slot in layer @i_layer, or outside the layers. If the
  * architecture or the layer does not have it, the weight is zeroed. */

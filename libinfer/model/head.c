@@ -24,7 +24,7 @@ const char *model_head_kind(const struct model *m)
 
 bool model_head_assists(const struct model *m)
 {
-    return m->arch == &arch_gemma4_assistant;
+    return m->arch == &arch_assistant;
 }
 
 uint32_t model_head_width(const struct model *m)

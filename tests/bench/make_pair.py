@@ -6,6 +6,7 @@
     make_pair.py TARGET.gguf DRAFT.gguf --layers 1 --disturb 0.01
     make_pair.py TARGET.gguf --mtp --disturb 0.01
     make_pair.py TARGET.gguf HEAD.gguf --eagle3 --disturb 0.01
+    make_pair.py GEMMA4.gguf ASSISTANT.gguf --assistant --disturb 1
 
 The draft model gets the first layers of the model, and its norm and head. All layers take as much
 time as before, but their results become 0, except those of the first layer that only the model has:
@@ -25,6 +26,14 @@ tokens. Its queries and keys are the embedding of the token, so each row attends
 and its result are this embedding, too, so it is right like such a draft model, or with --wrong never.
 The heads of keys must have the width of the model together, as in Qwen3-0.6B.
 
+With --assistant the model must be of the shape of Gemma 4 (make_model.py --shape gemma4-e2b --untied), and
+the file is an assistant of the shape of that of Gemma 4 E2B. The part of its input that comes from the token
+is the beginning of the model's embedding, its layers change nothing, and its head has the rows of this
+embedding, so it is right like such a draft model, or with --wrong never. Norms follow the matrices in the
+layers of the model, so --disturb is a factor of these norms; useful factors are near 1. With --clusters N
+the tokens are divided into N clusters, each with the sum of its rows as its centroid; the assistant is then
+also wrong where the sums lead to other clusters, the more often the larger the clusters are.
+
 Needs the Python package gguf.
 """
 import argparse
@@ -33,20 +42,25 @@ import pathlib
 import re
 
 import numpy
-from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter
+from gguf import (GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter,
+                  dequantize)
 
 # The offsets of the float16 scales in a block.
 SCALES = {"Q4_0": [0], "Q8_0": [0], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
 BLOCKS = {"Q4_0": 18, "Q8_0": 34, "Q4_K": 144, "Q5_K": 176, "Q6_K": 210}
 # The results of a layer, which are added to its input.
 RESULTS = re.compile(r"blk\.(\d+)\.(attn_output|ssm_out|ffn_down)\.weight")
+# The norms of such results in models of Gemma 4.
+NORMS = re.compile(r"blk\.(\d+)\.(post_attention_norm|post_ffw_norm|post_norm)\.weight")
 FACTOR = "sconce.pair.disturb"
+# The assistant of Gemma 4 E2B: width, heads, feed-forward width, and layers with a window.
+WIDTH, HEADS, FF, WINDOWS = 256, 4, 2048, [True, True, True, False]
 
 
 def multiply(tensor, factor):
     kind = GGMLQuantizationType(tensor.tensor_type).name
     if kind == "F32" or kind == "F16":
-        tensor.data *= tensor.data.dtype.type(factor)
+        tensor.data[:] *= tensor.data.dtype.type(factor)
         return
     data = tensor.data.reshape(-1)
     for at in SCALES[kind]:
@@ -178,20 +192,97 @@ def write_head(reader, path, factor, wrong):
     writer.close()
 
 
+def last(value, windows, window):
+    """Returns the item of @value, a number or a list, of the last layer with or without a window."""
+    if not isinstance(value, list):
+        return value
+    return [v for v, w in zip(value, windows) if w == window][-1]
+
+
+def write_assistant(reader, path, factor, wrong, n_clusters):
+    """Writes an assistant of Gemma 4."""
+    value = {f.name.replace("gemma4.", ""): f.contents() for f in reader.fields.values()}
+    wide, windows = value["embedding_length"], value["attention.sliding_window_pattern"]
+    sizes = {True: value["attention.key_length_swa"], False: value["attention.key_length"]}
+    tensors = {t.name: t for t in reader.tensors}
+    table = tensors["token_embd.weight"]
+    kind = GGMLQuantizationType(table.tensor_type)
+    n_elems, n_bytes = GGML_QUANT_SIZES[kind]
+    n_tokens, n_layers, rng = table.data.shape[0], len(WINDOWS), numpy.random.default_rng(5)
+    head = table.data.view(numpy.uint8).reshape(n_tokens, -1)[:, :WIDTH // n_elems * n_bytes].copy()
+    if not wrong:
+        head[1:] = head[:-1].copy()
+    arch = "gemma4-assistant"
+    writer = GGUFWriter(path, arch)
+    for field in reader.fields.values():
+        if field.name.startswith("tokenizer.") or field.name == "general.name":
+            copy_field(writer, field)
+    for key, number in {
+            "block_count": n_layers, "nextn_predict_layers": n_layers, "embedding_length": WIDTH,
+            "embedding_length_out": wide, "feed_forward_length": FF, "vocab_size": n_tokens,
+            "context_length": value["context_length"], "attention.head_count": HEADS,
+            "attention.shared_kv_layers": n_layers, "attention.key_length": sizes[False],
+            "attention.value_length": sizes[False], "attention.key_length_swa": sizes[True],
+            "attention.value_length_swa": sizes[True], "rope.dimension_count": sizes[False],
+            "rope.dimension_count_swa": sizes[True],
+            "attention.sliding_window": value["attention.sliding_window"]}.items():
+        writer.add_uint32(f"{arch}.{key}", number)
+    writer.add_array(arch + ".attention.head_count_kv",
+                     [last(value["attention.head_count_kv"], windows, w) for w in WINDOWS])
+    writer.add_array(arch + ".attention.sliding_window_pattern", WINDOWS)
+    for key in ("rope.freq_base", "rope.freq_base_swa", "attention.layer_norm_rms_epsilon"):
+        writer.add_float32(f"{arch}.{key}", value[key])
+    writer.add_float64(FACTOR, factor)
+    q4 = GGMLQuantizationType.Q4_0
+    matrices = {"nextn.pre_projection": selection(WIDTH, 2 * wide, lambda r: r, 1),
+                "nextn.post_projection": noise(rng, wide, WIDTH, WIDTH ** -0.5)}
+    vectors = {"rope_freqs": tensors["rope_freqs.weight"].data, "output_norm": numpy.ones(WIDTH)}
+    for i, window in enumerate(WINDOWS):
+        p, size = f"blk.{i}.", sizes[window]
+        matrices |= {p + "attn_q": noise(rng, HEADS * size, WIDTH, WIDTH ** -0.5),
+                     p + "attn_output": noise(rng, WIDTH, HEADS * size, (HEADS * size) ** -0.5),
+                     p + "ffn_gate": noise(rng, FF, WIDTH, WIDTH ** -0.5),
+                     p + "ffn_up": noise(rng, FF, WIDTH, WIDTH ** -0.5),
+                     p + "ffn_down": noise(rng, WIDTH, FF, FF ** -0.5)}
+        vectors |= {p + "attn_norm": numpy.ones(WIDTH), p + "ffn_norm": numpy.ones(WIDTH),
+                    p + "attn_q_norm": numpy.full(size, size ** -0.25),
+                    p + "post_attention_norm": numpy.zeros(WIDTH),
+                    p + "post_ffw_norm": numpy.zeros(WIDTH),
+                    p + "layer_output_scale": numpy.ones(1)}
+    for name, data in matrices.items():
+        writer.add_tensor(name + ".weight", data, raw_dtype=q4)
+    for name, data in vectors.items():
+        writer.add_tensor(name + ".weight", data.astype(numpy.float32))
+    writer.add_tensor("token_embd.weight", head, raw_dtype=kind)
+    if n_clusters:
+        sums = dequantize(head, kind).reshape(n_clusters, -1, WIDTH).sum(1)
+        writer.add_tensor("masked_embd_centroids.weight", sums.astype(numpy.float32))
+        writer.add_tensor("masked_embd_ordering", numpy.arange(n_tokens, dtype=numpy.int32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def main():
     p = argparse.ArgumentParser(description="a model and a draft model")
     p.add_argument("target")
     p.add_argument("draft", nargs="?")
-    p.add_argument("--layers", type=int, help="layers of the draft model (default: 1, with --mtp 0)")
+    p.add_argument("--layers", type=int,
+                   help="layers of the draft model (default: 1, with --mtp and heads 0)")
     p.add_argument("--mtp", action="store_true", help="the model's own layer drafts")
     p.add_argument("--eagle3", action="store_true", help="the draft model is a draft head")
+    p.add_argument("--assistant", action="store_true", help="the draft model is an assistant of Gemma 4")
+    p.add_argument("--clusters", type=int, metavar="N", help="clusters of the tokens of an assistant")
     p.add_argument("--wrong", action="store_true", help="the layer is never right")
     p.add_argument("--disturb", type=float, default=0.01,
                    help="factor of the results of the next layer (default: 0.01)")
     args = p.parse_args()
     if args.mtp == (args.draft is not None):
         p.error("either a draft model or --mtp")
-    layers = args.layers if args.layers is not None else 0 if args.mtp or args.eagle3 else 1
+    layers = args.layers if args.layers is not None else int(
+        not (args.mtp or args.eagle3 or args.assistant))
+    results = NORMS if args.assistant else RESULTS
     note = pathlib.Path(args.target + ".disturb")
     anew = not (note.exists() if args.mtp else os.path.exists(args.draft))
     before = 1.0
@@ -203,13 +294,15 @@ def main():
     if anew:
         tensors["output.weight"].data[1:] = tensors["token_embd.weight"].data[:-1]
     for tensor in reader.tensors:
-        found = RESULTS.fullmatch(tensor.name)
+        found = results.fullmatch(tensor.name)
         if found and int(found[1]) == layers:
             multiply(tensor, args.disturb / before)
         elif found and anew:
             multiply(tensor, 0)
     if args.eagle3:
         write_head(reader, args.draft, args.disturb, args.wrong)
+    elif args.assistant:
+        write_assistant(reader, args.draft, args.disturb, args.wrong, args.clusters)
     elif not args.mtp:
         write_draft(reader, args.draft, layers, args.disturb)
     if not args.mtp:

@@ -371,7 +371,7 @@ void exec_spread(const struct exec *x, const struct stage *s, uint32_t row, floa
         y[i] = -INFINITY;
     for (uint32_t k = 0; k < from->slots; k++) {
         const float *slot = exec_row(x, s->src[0], row * from->slots + k);
-        const uint32_t *places = s->spread.places + (size_t)experts[k] * from->width;
+        const uint32_t *places = s->order + (size_t)experts[k] * from->width;
 
         for (uint32_t i = 0; i < from->width; i++)
             y[places[i]] = slot[i];

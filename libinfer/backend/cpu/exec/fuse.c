@@ -161,7 +161,7 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     s->key = n->key;
     s->cols = n->cols;
     s->blend = n->blend;
-    s->spread = n->spread;
+    s->order = n->op == GRAPH_SPREAD ? n->spread.places : NULL;
     s->turn = n->turn;
     s->f = n->f;
     s->table = n->w;

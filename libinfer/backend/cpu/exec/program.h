@@ -134,7 +134,7 @@ struct stage {
     struct attn_params attn;
     bool joined;      /* threads go on to the next stage without waiting for each other */
     bool wanted_only; /* attention: only rows with logits are read */
-    enum graph_op op; /* STAGE_NODE */
+    enum graph_op op; /* STAGE_NODE; SPREAD has its places in `order` */
     enum kv_part kv;  /* what a STAGE_NODE with GRAPH_ATTENTION stores: keys or values */
     uint32_t width, group;
     enum graph_act act;
@@ -143,7 +143,6 @@ struct stage {
     const float *sinks; /* STAGE_ATTENTION: [n_heads]; or NULL */
     struct cols_params cols;
     struct blend_params blend;
-    struct spread_params spread;
     const float *factors; /* SCALE, BLEND: the factors of the node; or NULL */
     const struct turn_params *turn;
     struct route_params route;
