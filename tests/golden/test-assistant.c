@@ -7,7 +7,11 @@
 #include <errno.h>
 #include <math.h>
 
+#include <infer/infer.h>
+
+#include "api/handle.h"
 #include "core/macros.h"
+#include "core/rng.h"
 #include "golden/export-case.h"
 #include "golden/subject.h"
 #include "lib/test.h"
@@ -170,7 +174,131 @@ TEST(assistants_predict_what_transformers_does)
     }
 }
 
-/* Without this, the test above would not notice queries whose factors are missing. */
+enum { N_PROMPT = 20, N_TEXT = 96, N_TEXTS = 20, N_FAVORITES = 8 };
+#define BIAS 64.0f
+
+/* Texts consist of these tokens, so that some drafts of random weights are right. */
+static const int32_t favorites[N_FAVORITES] = {5, 12, 17, 29, 33, 41, 53, 60};
+
+static struct inf_model *open_model(const char *path)
+{
+    const struct inf_model_params params = {.path = path};
+    struct inf_model *model;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_model_open(&params, &model, &err), err);
+    return model;
+}
+
+/* Lets the engine continue a prompt, in steps with at most one drafted token. @text [N_TEXT] begins
+ * with the prompt. */
+static void continue_text(struct inf_engine *engine, int32_t *text)
+{
+    struct inf_logit_bias bias[N_FAVORITES];
+    const struct inf_request q = {.tokens = text,
+                                  .n_tokens = N_PROMPT,
+                                  .max_tokens = N_TEXT - N_PROMPT,
+                                  .n_choices = 1,
+                                  .ignore_eos = true,
+                                  .n_logprobs = -1,
+                                  .sampling = {.logit_bias = bias, .n_logit_bias = N_FAVORITES}};
+    uint32_t n = N_PROMPT;
+    struct inf_event e = {0};
+    struct inf_err err;
+    uint64_t id;
+
+    for (uint32_t i = 0; i < N_FAVORITES; i++)
+        bias[i] = (struct inf_logit_bias){.token = favorites[i], .bias = BIAS};
+    ASSERT_OK_ERR(inf_engine_submit(engine, &q, &id, &err), err);
+    while (e.kind != INF_EVENT_FINISH) {
+        assert_int_equal(inf_engine_wait_event(engine, 60000, &e), 1);
+        for (size_t i = 0; e.kind == INF_EVENT_TOKENS && i < e.n_tokens; i++)
+            text[n++] = e.tokens[i].token;
+    }
+    assert_int_equal(n, N_TEXT);
+}
+
+/* Returns the token with the largest biased logit. */
+static uint32_t largest(float *logits, uint32_t n)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < N_FAVORITES; i++)
+        logits[favorites[i]] += BIAS;
+    for (uint32_t i = 1; i < n; i++)
+        best = logits[i] > logits[best] ? i : best;
+    return best;
+}
+
+/* Counts the drafts of one token that the engine makes for a text, and those that are right. */
+static void expect_drafts(struct pair *p, const int32_t *text, uint64_t *n_drafted,
+                          uint64_t *n_right)
+{
+    float *hidden = NEW(float, (size_t)N_TEXT * p->width), *logits = NEW(float, p->n_vocab);
+    float *own = NEW(float, p->width);
+
+    kv_table_truncate(&p->table, 0);
+    export_forward_to(p->model, &p->table, text, N_TEXT, N_FIRST, NULL, NULL, hidden);
+    for (uint32_t n = N_PROMPT + 1; n + 1 < N_TEXT;) {
+        bool right;
+
+        assist(p, n - 1, text[n - 1], hidden + (size_t)(n - 2) * p->width, logits, own);
+        right = largest(logits, p->n_vocab) == (uint32_t)text[n];
+        ++*n_drafted;
+        *n_right += right;
+        n += 1 + right;
+    }
+    free(hidden);
+    free(logits);
+    free(own);
+}
+
+/* The bits of a row do not depend on how it is computed, so the engine drafts exactly the tokens
+ * that are the most likely ones here. */
+TEST(the_engine_drafts_what_assistants_predict)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+        uint64_t n_drafted = 0, n_right = 0;
+        char dir[4200], target[4200], sub[128];
+        struct inf_engine_params params = {
+            .device = "cpu", .n_ctx = EXPORT_TOKENS, .kv_type = "f32", .max_draft = 1};
+        int32_t text[N_TEXT];
+        struct inf_engine_stats stats;
+        struct inf_engine *engine;
+        struct inf_err err;
+        struct pair p = {0};
+        struct rng rng;
+
+        snprintf(sub, sizeof(sub), "models/%s", pairs[i].assistant);
+        snprintf(dir, sizeof(dir), "%s", test_golden(sub));
+        snprintf(sub, sizeof(sub), "models/%s", pairs[i].target);
+        snprintf(target, sizeof(target), "%s", test_golden(sub));
+        pair_open(&p, target, dir);
+        params.model = open_model(target);
+        params.draft_model = open_model(dir);
+        ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+        engine->sched->speculation->ignores_cost = true;
+        rng_seed(&rng, i);
+        for (uint32_t k = 0; k < N_TEXTS; k++) {
+            for (uint32_t j = 0; j < N_PROMPT; j++)
+                text[j] = 3 + (int32_t)(rng_u32(&rng) % (p.n_vocab - 3));
+            continue_text(engine, text);
+            expect_drafts(&p, text, &n_drafted, &n_right);
+        }
+        inf_engine_stats(engine, &stats);
+        print_message("%s: %llu of %llu drafted tokens are right\n", pairs[i].assistant,
+                      (unsigned long long)n_right, (unsigned long long)n_drafted);
+        assert_int_equal(stats.n_drafted, n_drafted);
+        assert_int_equal(stats.n_draft_accepted, n_right);
+        assert_true(n_right > 20);
+        inf_engine_free(engine);
+        inf_model_unref(params.model);
+        inf_model_unref(params.draft_model);
+        pair_close(&p);
+    }
+}
+
+/* Without this, these tests would not notice queries whose factors are missing. */
 TEST(a_model_of_the_test_is_balanced)
 {
     struct subject s;
@@ -213,5 +341,6 @@ TEST(an_assistant_of_another_model_is_refused)
 }
 
 RUN_TESTS(cmocka_unit_test(assistants_predict_what_transformers_does),
+          cmocka_unit_test(the_engine_drafts_what_assistants_predict),
           cmocka_unit_test(a_model_of_the_test_is_balanced),
           cmocka_unit_test(an_assistant_of_another_model_is_refused))
