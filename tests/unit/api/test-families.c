@@ -55,6 +55,7 @@ struct way {
     bool choices;
     const char *draft_kind; /* NULL: none */
     const char *draft_name; /* name of the draft model; NULL: the model itself */
+    float temperature;
 };
 
 static const struct way ways[] = {
@@ -84,6 +85,7 @@ static struct inf_request make_request(uint32_t i, uint32_t n_vocab, int32_t tok
         .n_choices = way->choices ? N_CHOICES : 1,
         .ignore_eos = true,
         .n_logprobs = N_TOP,
+        .sampling = {.temperature = way->temperature, .has_seed = true, .seed = i},
     };
     struct rng rng;
 
@@ -330,6 +332,11 @@ TEST(draft_heads_change_no_text)
             {"with a draft head as choices", 2, 16, 50, .draft_kind = pairs[i].kind,
              .draft_name = pairs[i].head, .choices = true},
         };
+        const struct way at_random[] = {
+            {"alone, at random", 1, 1, 512, .temperature = 1.5f},
+            {"with a draft head, at random", 2, 16, 100, .draft_kind = pairs[i].kind,
+             .draft_name = pairs[i].head, .company = true, .temperature = 1.5f},
+        };
         struct inf_model *model = open_model(pairs[i].model);
 
         answer_all(model, &on, &ways[0], want);
@@ -337,6 +344,9 @@ TEST(draft_heads_change_no_text)
             answer_all(model, &on, &with_head[k], got);
             compare(pairs[i].model, &on, &with_head[k], want, got);
         }
+        answer_all(model, &on, &at_random[0], want);
+        answer_all(model, &on, &at_random[1], got);
+        compare(pairs[i].model, &on, &at_random[1], want, got);
         inf_model_unref(model);
     }
 }
