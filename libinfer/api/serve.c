@@ -145,6 +145,19 @@ static void name_origin(const struct inf_model *model, const struct runner *runn
     kv_name_origin(&origin, ret_origin);
 }
 
+/* Checks that the draft model is a draft head of the kind @kind. */
+static int check_head(const struct inf_engine_params *p, const char *kind, struct inf_err *reterr)
+{
+    const char *own = model_head_kind(p->draft_model->model);
+
+    if (own && strcmp(own, kind) == 0)
+        return 0;
+    return err_set(reterr, EINVAL,
+                   "drafts of the kind \"%s\" need a draft head of %s, and the draft model is %s%s",
+                   kind, draft_head_name(kind), own ? "one of " : "none",
+                   own ? draft_head_name(own) : "");
+}
+
 static int read_draft_kind(const struct inf_engine_params *p, enum speculation_kind *ret_kind,
                            struct inf_err *reterr)
 {
@@ -154,7 +167,7 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
     } kinds[] = {
         {"none", SPECULATION_OFF},     {"auto", SPECULATION_AUTO},     {"model", SPECULATION_MODEL},
         {"mtp", SPECULATION_MODEL},    {"suffix", SPECULATION_SUFFIX}, {"ngram", SPECULATION_NGRAM},
-        {"eagle3", SPECULATION_MODEL},
+        {"eagle3", SPECULATION_MODEL}, {"dflash", SPECULATION_MODEL},
     };
     const char *name = p->draft_kind ? p->draft_kind : p->draft_model ? "model" : "none";
 
@@ -164,13 +177,9 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
         if (strcmp(name, kinds[i].name) != 0)
             continue;
         *ret_kind = kinds[i].kind;
-        if ((strcmp(name, "model") == 0 || strcmp(name, "eagle3") == 0) && !p->draft_model)
+        if ((strcmp(name, "model") == 0 || draft_head_name(name)) && !p->draft_model)
             return err_set(reterr, EINVAL, "drafts of the kind \"%s\" need a draft model", name);
-        if (strcmp(name, "eagle3") == 0 && !model_is_head(p->draft_model->model))
-            return err_set(reterr, EINVAL,
-                           "drafts of the kind \"eagle3\" need a draft head of EAGLE-3, and the "
-                           "draft model is none");
-        return 0;
+        return draft_head_name(name) ? check_head(p, name, reterr) : 0;
     }
     return err_set(reterr, EINVAL, "unknown kind of drafts \"%s\"", name);
 }

@@ -274,6 +274,7 @@ int hf_extra_bert(const struct hf_reader *r, const struct arch_class *class, str
 int hf_extra_modern(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_gemma(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_eagle3(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
+int hf_extra_dflash(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_jina(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 /* Functions for hf_name. They do what hf_name() in format/hf/names.h does. The names of
  * encoders have many spellings. The names of jina-embeddings-v4 include adapters: the low-rank

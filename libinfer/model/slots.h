@@ -136,9 +136,9 @@ enum slot {
     SLOT_PREDICT_HEAD,
 
     /* Draft heads. */
-    SLOT_TAPS_JOIN, /* [n_embd, 3 × width of the other model]: joins hidden states of three layers
-                     */
-    SLOT_HIDDEN_NORM, /* of what the joined matrix computes */
+    SLOT_TAPS_JOIN, /* [n_embd, layers × width of the other model]: joins hidden states of several
+                       layers */
+    SLOT_HIDDEN_NORM, /* of what this matrix computes */
 
     SLOT_N,
 };

@@ -14,7 +14,7 @@
  * Blocks of windows that later rows do not see are given back when a draft begins, and not during
  * the draft: the text may go on from any of its positions.
  */
-#include "sched/drafter.h"
+#include "sched/drafter-impl.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -50,9 +50,9 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
     d->n_ctx = limits->max_ctx;
     d->jobs = NEW(struct draft_job, limits->max_seqs);
     d->tokens = NEW(int32_t, limits->max_rows);
-    d->logit_rows = NEW(uint32_t, limits->max_seqs);
+    d->logit_rows = NEW(uint32_t, limits->max_logits);
     d->parts = NEW(struct batch_seq, limits->max_seqs);
-    d->i_jobs = NEW(uint32_t, limits->max_seqs);
+    d->i_jobs = NEW(uint32_t, limits->max_logits);
     if (d->runner->n_hidden > 0)
         d->input = NEW(float, (size_t)limits->max_rows * d->runner->n_hidden);
     if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs &&
@@ -72,7 +72,7 @@ int drafter_use_head(struct drafter *d, const int32_t *tokens)
 {
     const size_t n = (size_t)d->n_all * d->runner->backend->ops->n_threads(d->runner->backend);
 
-    d->shift = 1;
+    d->shift = d->name_shift = 1;
     if (!tokens)
         return 0;
     d->wide = NEW(float, n);
@@ -140,18 +140,17 @@ void drafter_drop(struct seq *seq)
     m->is_followed = false;
 }
 
-/* Returns the names of the blocks of a sequence. Row i of a draft head has token i + shift, so
- * the last row of a block has the first token of the next block, and the block has the name of that
- * next block. */
+/* Returns the names of the blocks of a sequence. With `name_shift`, the last row of a block has the
+ * first token of the next block, and the block has the name of that next block. */
 static const struct kv_name *block_names(const struct drafter *d, const struct seq *seq,
                                          uint32_t *ret_n)
 {
     const struct kv_name *names = seq_names(seq, ret_n);
 
-    if (!names || *ret_n < d->shift)
+    if (!names || *ret_n < d->name_shift)
         return NULL;
-    *ret_n -= d->shift;
-    return names + d->shift;
+    *ret_n -= d->name_shift;
+    return names + d->name_shift;
 }
 
 /* Shares blocks that another sequence with the same beginning has computed, for at most @max_rows
@@ -212,7 +211,7 @@ uint32_t drafter_follow(struct drafter *d, struct seq *seq)
     return seq->n_tokens - m->n_kv;
 }
 
-static void begin_step(struct drafter *d)
+void drafter_begin_step(struct drafter *d)
 {
     d->n_rows = d->n_parts = d->n_logits = 0;
 }
@@ -220,8 +219,8 @@ static void begin_step(struct drafter *d)
 /* Adds @n_rows rows of the text from position @pos on to the step. A token that the draft model
  * does not have is replaced. @hidden [n_rows, n_hidden]: the input of the rows; NULL if the drafter
  * has a draft model. */
-static void add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uint32_t n_rows,
-                     const float *hidden)
+void drafter_add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uint32_t n_rows,
+                      const float *hidden)
 {
     const struct seq_model *m = &seq->draft.model;
     const size_t n_hidden = d->runner->n_hidden;
@@ -230,7 +229,7 @@ static void add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uin
     if (hidden)
         memcpy(d->input + d->n_rows * n_hidden, hidden, n_rows * n_hidden * sizeof(float));
     for (uint32_t i = 0; i < n_rows; i++) {
-        const int32_t token = seq->tokens[pos + i];
+        const int32_t token = seq->tokens[pos - d->shift + d->name_shift + i];
 
         d->tokens[d->n_rows++] = (uint32_t)token < d->n_vocab ? token : 0;
     }
@@ -244,7 +243,7 @@ static void want_logits(struct drafter *d, uint32_t i_job)
     d->logit_rows[d->n_logits++] = d->n_rows - 1;
 }
 
-static int run_step(struct drafter *d)
+int drafter_run_step(struct drafter *d)
 {
     const struct batch batch = {
         .n_rows = d->n_rows,
@@ -256,6 +255,8 @@ static int run_step(struct drafter *d)
         .logit_rows = d->logit_rows,
     };
 
+    if (d->block > 0)
+        return runner_store(d->runner, &batch);
     for (uint32_t i = 0; d->runner->tops && i < d->n_logits; i++)
         d->runner->tops[i].n_wanted = 0;
     return runner_forward(d->runner, &batch);
@@ -263,7 +264,7 @@ static int run_step(struct drafter *d)
 
 /* Makes room for @n_rows rows after the computed tokens, of which the first @n_text are tokens of
  * the text. Returns the number of rows for which there is room. */
-static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
+uint32_t drafter_make_room(struct seq_model *m, uint32_t n_rows)
 {
     uint32_t n;
 
@@ -275,7 +276,7 @@ static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
 }
 
 /* Records that the state includes @n more tokens of the text, and drops their hidden states. */
-static void count_rows(const struct drafter *d, struct seq_model *m, uint32_t n)
+void drafter_count_rows(const struct drafter *d, struct seq_model *m, uint32_t n)
 {
     const size_t n_hidden = d->runner->n_hidden;
 
@@ -319,24 +320,25 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     const uint64_t begin = clock_usec();
     int r;
 
-    begin_step(d);
+    drafter_begin_step(d);
     for (uint32_t i = 0; i < n && left > 0; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
         const uint32_t n_known = m->hidden ? m->n_held : UINT32_MAX;
-        const uint32_t n_rows = make_room(m, MIN(MIN(rows_to_border(d, seqs[i]), n_known), left));
+        const uint32_t n_rows =
+            drafter_make_room(m, MIN(MIN(rows_to_border(d, seqs[i]), n_known), left));
 
         if (n_rows == 0)
             continue;
-        add_rows(d, seqs[i], m->n_kv, n_rows, m->hidden);
+        drafter_add_rows(d, seqs[i], m->n_kv, n_rows, m->hidden);
         left -= n_rows;
     }
     if (d->n_rows == 0)
         return 0;
-    r = run_step(d);
+    r = drafter_run_step(d);
     for (uint32_t i = 0; i < n; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
 
-        count_rows(d, m, m->table.n_tokens + m->n_skipped - m->n_kv);
+        drafter_count_rows(d, m, m->table.n_tokens + m->n_skipped - m->n_kv);
         if (r < 0)
             drafter_drop(seqs[i]);
         else
@@ -428,8 +430,8 @@ static float *widen(const struct drafter *d, unsigned i_thread, const float *log
 /* Chooses a drafted token as the engine would choose it for the request. If the draft model lacks
  * tokens of the large model, biases, penalties and forbidden tokens, which may name these tokens,
  * are left out. */
-static bool pick_token(const struct drafter *d, struct sampler *sampler, struct draft_job *job,
-                       float *logits)
+bool drafter_pick(const struct drafter *d, struct sampler *sampler, struct draft_job *job,
+                  float *logits)
 {
     struct seq *seq = job->seq;
     struct sample_params params = seq->req->sampling;
@@ -465,7 +467,7 @@ static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
 
         if (d->token_of)
             logits = widen(d, i_thread, logits);
-        if (pick_token(d, d->samplers[i_thread], job, logits))
+        if (drafter_pick(d, d->samplers[i_thread], job, logits))
             job->n++;
         else
             job->n_wanted = job->n;
@@ -484,7 +486,7 @@ static void take_all_logits(struct drafter *d)
 }
 
 /* Copies the state of the sequence's sampling, so that a draft changes nothing in it. */
-static void copy_sampling(struct draft_job *job)
+void drafter_copy_sampling(struct draft_job *job)
 {
     const struct sample_state *from = &job->seq->sampling;
 
@@ -515,15 +517,15 @@ static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
     if (n_text > n_left_rows || job->n_wanted == 0)
         n_room = 0;
     else
-        n_room = make_room(m, n_text + job->n_wanted - 1);
+        n_room = drafter_make_room(m, n_text + job->n_wanted - 1);
     if (n_room < n_text) {
         kv_table_truncate(&m->table, m->n_kv - m->n_skipped);
         job->n_wanted = 0;
         return;
     }
     job->n_wanted = n_room - n_text + 1;
-    copy_sampling(job);
-    add_rows(d, job->seq, m->n_kv, n_text, m->hidden);
+    drafter_copy_sampling(job);
+    drafter_add_rows(d, job->seq, m->n_kv, n_text, m->hidden);
     want_logits(d, i_job);
 }
 
@@ -533,7 +535,7 @@ static void end_row(const struct drafter *d, struct draft_job *job, uint32_t pos
     struct seq_model *m = &job->seq->draft.model;
 
     if (position == 0) {
-        count_rows(d, m, job->seq->n_tokens - m->n_kv);
+        drafter_count_rows(d, m, job->seq->n_tokens - m->n_kv);
         if (job->n_wanted > 1 && kv_table_save(&m->table) == KV_FULL)
             job->n_wanted = 1;
     } else {
@@ -548,7 +550,7 @@ static const float *own_hidden(const struct drafter *d, const struct draft_job *
     return d->input ? d->runner->hidden + (size_t)job->i_logit * d->runner->n_hidden : NULL;
 }
 
-static void fail_jobs(struct drafter *d, uint32_t n)
+void drafter_fail_jobs(struct drafter *d, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         drafter_drop(d->jobs[i].seq);
@@ -558,27 +560,29 @@ static void fail_jobs(struct drafter *d, uint32_t n)
 
 int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *ret_n_seqs)
 {
+    if (d->block > 0)
+        return drafter_draft_blocks(d, n, ret_usec, ret_n_seqs);
     for (uint32_t k = 0; k < DRAFT_MAX; k++) {
         const uint64_t begin = clock_usec();
         int r;
 
-        begin_step(d);
+        drafter_begin_step(d);
         for (uint32_t i = 0; i < n; i++) {
             struct draft_job *job = &d->jobs[i];
 
             if (k == 0) {
                 begin_job(d, i, runner_max_rows(d->runner) - d->n_rows);
             } else if (job->n_wanted > k) {
-                add_rows(d, job->seq, job->seq->n_tokens + k - 1, 1, own_hidden(d, job));
+                drafter_add_rows(d, job->seq, job->seq->n_tokens + k - 1, 1, own_hidden(d, job));
                 want_logits(d, i);
             }
         }
         ret_n_seqs[k] = d->n_parts;
         if (d->n_parts == 0)
             break;
-        r = run_step(d);
+        r = drafter_run_step(d);
         if (r < 0) {
-            fail_jobs(d, n);
+            drafter_fail_jobs(d, n);
             return r;
         }
         for (uint32_t i = 0; i < d->n_logits; i++)
