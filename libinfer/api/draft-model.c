@@ -26,6 +26,7 @@ const char *draft_head_name(const char *kind)
     static const struct {
         const char *kind, *name;
     } heads[] = {{"eagle3", "a draft head of EAGLE-3"},
+                 {"dflash", "a draft head of DFlash"},
                  {"gemma4-assistant", "an assistant of Gemma 4"}};
 
     for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
@@ -223,6 +224,41 @@ static int size_kv(const struct inf_engine_params *p, const struct inf_model *mo
     return setup_kv_size(&own, &layout, room, b->ops->kv_max_blocks(b, &layout, 0), setup, reterr);
 }
 
+/* Returns the rows of logits of a step of the drafter. */
+static uint32_t draft_logits(const struct inf_model *model, const struct setup *setup)
+{
+    const uint32_t block =
+        setup->graph == SETUP_HEAD ? model_head_block(model->model, &(int32_t){0}) : 0;
+
+    if (block == 0)
+        return setup->max_seqs;
+    return MIN(MAX(setup->max_seqs, MIN(block, DRAFT_MAX) + DRAFT_MAX_EXTRA), setup->max_rows);
+}
+
+/* Makes the engine's drafter that of the draft head @m. */
+static int use_head(struct drafter *d, const struct model *m, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *graph = NULL;
+    int32_t mask = 0;
+    const uint32_t block = model_head_block(m, &mask);
+    int r;
+
+    if (model_head_assists(m)) {
+        drafter_use_assistant(d);
+        return 0;
+    }
+    if (block == 0)
+        return drafter_use_head(d, model_head_tokens(m, &(uint32_t){0})) < 0
+                   ? err_set(reterr, ENOMEM, "out of memory")
+                   : 0;
+    r = model_build_store(m, &graph, reterr);
+    if (r == 0)
+        r = runner_add_store(d->runner, graph, reterr);
+    if (r == 0)
+        drafter_use_blocks(d, block, mask);
+    return r;
+}
+
 int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
                  const struct setup *base, uint64_t room, struct inf_err *reterr)
 {
@@ -239,7 +275,7 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
     int r;
 
     setup.n_ctx = trained > 0 ? MIN(trained, base->n_ctx) : base->n_ctx;
-    setup.max_logits = setup.max_seqs;
+    setup.max_logits = draft_logits(model, &setup);
     setup.shares_backend = !is_split;
     setup.n_blocks = 0;
     memset(setup.other_blocks, 0, sizeof(setup.other_blocks));
@@ -268,10 +304,9 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
     if (sched_add_drafter(engine->sched, &runner) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     engine->draft_model = model == p->model ? NULL : inf_model_ref(model);
-    if (assists)
-        drafter_use_assistant(engine->sched->speculation->drafter);
-    else if (is_head && drafter_use_head(engine->sched->speculation->drafter,
-                                         model_head_tokens(model->model, &(uint32_t){0})) < 0)
-        return err_set(reterr, ENOMEM, "out of memory");
-    return 0;
+    if (!is_head)
+        return 0;
+    r = use_head(engine->sched->speculation->drafter, model->model, reterr);
+    engine->sched->speculation->cost.at_once = engine->sched->speculation->drafter->block > 0;
+    return r;
 }

@@ -165,10 +165,15 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
         const char *name;
         enum speculation_kind kind;
     } kinds[] = {
-        {"none", SPECULATION_OFF},      {"auto", SPECULATION_AUTO},
-        {"model", SPECULATION_MODEL},   {"mtp", SPECULATION_MODEL},
-        {"suffix", SPECULATION_SUFFIX}, {"ngram", SPECULATION_NGRAM},
-        {"eagle3", SPECULATION_MODEL},  {"gemma4-assistant", SPECULATION_MODEL},
+        {"none", SPECULATION_OFF},
+        {"auto", SPECULATION_AUTO},
+        {"model", SPECULATION_MODEL},
+        {"mtp", SPECULATION_MODEL},
+        {"suffix", SPECULATION_SUFFIX},
+        {"ngram", SPECULATION_NGRAM},
+        {"eagle3", SPECULATION_MODEL},
+        {"dflash", SPECULATION_MODEL},
+        {"gemma4-assistant", SPECULATION_MODEL},
     };
     const char *name = p->draft_kind ? p->draft_kind : p->draft_model ? "model" : "none";
 

@@ -148,7 +148,9 @@ static uint32_t logits_width(const struct inf_model *model, const struct setup *
 {
     uint32_t n = model->info.n_vocab;
 
-    if (setup->graph == SETUP_HEAD)
+    if (setup->graph == SETUP_HEAD && model_head_block(model->model, &(int32_t){0}) > 0)
+        n = setup->pair->info.n_vocab;
+    else if (setup->graph == SETUP_HEAD)
         model_head_tokens(model->model, &n);
     return n;
 }

@@ -278,6 +278,7 @@ int hf_extra_bert(const struct hf_reader *r, const struct arch_class *class, str
 int hf_extra_modern(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_gemma(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_eagle3(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
+int hf_extra_dflash(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_assistant(const struct hf_reader *r, const struct arch_class *class,
                        struct hparams *hp);
 int hf_extra_jina(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);

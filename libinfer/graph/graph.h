@@ -38,7 +38,8 @@ enum graph_op {
     GRAPH_ROPE,
     GRAPH_ATTENTION, /* stores k and v, then computes softmax(q·kᵀ × scale) · v over the sequence
                         so far */
-    GRAPH_STORE,     /* stores k and v as memory for other sequences */
+    GRAPH_STORE,     /* stores k and v, as memory for other sequences or for attention nodes of
+                        another graph with the same store */
     GRAPH_GLU,       /* act(gate) × up */
     GRAPH_ACT,       /* act(x) */
     GRAPH_ADD,

@@ -41,8 +41,9 @@ struct attn_params {
     float scale;     /* factor of q·k, usually 1/sqrt(head_dim) */
     uint32_t window; /* a row at position p attends to positions p - window + 1 … p; 0: to all
                         positions up to p */
-    /* For encoders: a row also attends to later rows, up to the distance that the window allows for
-     * earlier rows. All rows of a sequence are then in one batch, from position 0 on. */
+    /* A row also attends to later rows of its sequence in the batch, up to the distance that the
+     * window allows for earlier rows. In encoders, all rows of a sequence are in one batch, from
+     * position 0 on. */
     bool both_ways;
     /* The node has no input for keys and values: rows attend to the memory of their sequence
      * (graph/batch.h). */

@@ -57,6 +57,11 @@ static int eagle3_finish(struct hparams *hp, enum arch_source source, struct inf
                        hp->n_layers);
     if (hp->head.norm_input)
         return err_set(reterr, EOPNOTSUPP, "a draft head with norm_before_fc is not supported");
+    if (hp->head.n_taps == 0)
+        hp->head.n_taps = HPARAMS_EAGLE3_TAPS;
+    if (hp->head.n_taps != HPARAMS_EAGLE3_TAPS)
+        return err_set(reterr, EOPNOTSUPP, "a draft head that reads %u layers is not supported",
+                       hp->head.n_taps);
     hp->head.is_head = true;
     hp->head.offsets = source == ARCH_HF;
     if (hp->head.n_target == 0)
@@ -103,7 +108,7 @@ static int eagle3_bind(struct binder *b)
     struct model *m = b->m;
     struct model_head *head = arena_zalloc(&m->arena, sizeof(*head));
 
-    if (!head || bind_split(b, model_w(m, SLOT_TAPS_JOIN), HPARAMS_TAPS, head->join) < 0 ||
+    if (!head || head_bind_taps(b, head) < 0 ||
         bind_split(b, layer_w(m, 0, SLOT_Q), 2, head->q) < 0 ||
         bind_split(b, layer_w(m, 0, SLOT_K), 2, head->k) < 0 ||
         bind_split(b, layer_w(m, 0, SLOT_V), 2, head->v) < 0)

@@ -94,8 +94,10 @@ struct arch {
     /* Builds the graph only up to the last norm; the caller adds the pooling. NULL: use
      * layer_decoder_rows(). */
     graph_ref (*build_rows)(const struct model *m, struct graph *g, enum pooling pooling);
-    /* Draft heads: builds what model_build_head() returns, without groups of state. */
+    /* Draft heads: builds what model_build_head() and model_build_store() return, without groups of
+     * state. */
     void (*build_head)(const struct model *m, const struct model *target, struct graph *g);
+    void (*build_store)(const struct model *m, struct graph *g);
     /* Does what model_head_fits() does. NULL: the head reads hidden states of layers. */
     int (*head_fits)(const struct model *m, const struct model *target, struct inf_err *reterr);
 };
@@ -103,7 +105,7 @@ struct arch {
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
     arch_gemma_embedding, arch_jina_v4, arch_qwen2_moe, arch_qwen3_moe, arch_qwen3_next,
     arch_qwen35, arch_gemma2, arch_gemma3, arch_gemma3n, arch_gemma4, arch_gpt_oss, arch_bitnet,
-    arch_eagle3, arch_assistant;
+    arch_eagle3, arch_dflash, arch_assistant;
 
 /* weights.c: returns the weight of a slot in layer @i_layer, or outside the layers. If the
  * architecture or the layer does not have it, the weight is zeroed. */
@@ -158,7 +160,7 @@ void bind_name(const struct hparams *hp, const struct arch_slot *slot, uint32_t 
 void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct weight *w);
 /* predictor.c: divides the columns of a matrix into @n equal parts: to[0] … to[n - 1], n at most
  * BIND_PARTS. -ENOMEM. */
-#define BIND_PARTS 3u
+#define BIND_PARTS HPARAMS_TAPS
 int bind_split(struct binder *b, const struct weight *w, uint32_t n, struct weight *to);
 /* bind-interleaved.c: a function for the member `bind` of struct arch. Binds the experts of gpt-oss
  * that the table of slots does not describe. Errors are those of weights_bind(). */
@@ -265,6 +267,10 @@ struct attn_params layer_attn_once(const struct model *m, uint32_t i_layer);
 graph_ref layer_gated_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
 /* Builds a feed-forward part from the normalized rows @h, with or without experts. */
 graph_ref layer_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
+/* Builds a whole layer of a plain decoder or encoder on @x. If @ends, only rows with requested
+ * logits remain after attention. */
+graph_ref layer_whole(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                      const struct attn_params *attn, bool ends);
 /* Adds @h, the result of attention or of the feed-forward part, to @x. If the layer has the norm
  * @norm, @h is normalized first. */
 graph_ref layer_add(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,

@@ -25,9 +25,12 @@ struct model_head {
 struct model_taps {
     const struct model_head *head;
     uint32_t layers[HPARAMS_TAPS];
+    uint32_t n_all;
     uint32_t n;    /* layers that were reached */
     graph_ref sum; /* of the products so far */
 };
 
 /* Adds what a draft head reads of the input @x of a layer. */
 void head_tap(struct model_taps *taps, struct graph *g, uint32_t i_layer, graph_ref x);
+/* Divides SLOT_TAPS_JOIN into the parts for the hidden states. -ENOMEM. */
+int head_bind_taps(struct binder *b, struct model_head *head);

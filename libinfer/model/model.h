@@ -56,8 +56,8 @@ int model_build_predictor(const struct model *m, struct graph **ret_graph, struc
 
 /* head.c: a draft head is a model that only drafts tokens for another model, its target. */
 bool model_is_head(const struct model *m);
-/* Returns the kind of drafts that a draft head makes ("eagle3"); NULL: the model is no draft
- * head. */
+/* Returns the kind of drafts that a draft head makes ("eagle3", "dflash"); NULL: the model is no
+ * draft head. */
 const char *model_head_kind(const struct model *m);
 /* Returns whether the model is an assistant of Gemma 4, which reads the keys and values of its
  * target. */
@@ -80,6 +80,19 @@ int model_build_tapped(const struct model *m, const struct model *head, struct g
  * from both models. */
 int model_build_head(const struct model *m, const struct model *target, struct graph **ret_graph,
                      struct inf_err *reterr);
+/*
+ * Some draft heads draft a block of tokens in one step. Returns the largest number of tokens of a
+ * block, including the token before those that are drafted; 0: @m drafts one token in each step. In
+ * *ret_mask, returns the token that stands for the tokens that are drafted.
+ *
+ * The graph of model_build_head() then has no input. The rows of a sequence are its newest token
+ * and then the mask for each token that is drafted, whose logits are those of this row. The keys
+ * and values of the tokens before are those of the hidden states, which model_build_store() stores.
+ */
+uint32_t model_head_block(const struct model *m, int32_t *ret_mask);
+/* Builds the graph that stores the keys and values of tokens. Row i of a batch has the hidden state
+ * of token i in `input`, and no logits are requested. Only for draft heads with blocks. */
+int model_build_store(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);
 
 /* The output computed from the rows of a text. */
 enum model_make {

@@ -50,9 +50,9 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
     d->n_ctx = limits->max_ctx;
     d->jobs = NEW(struct draft_job, limits->max_seqs);
     d->tokens = NEW(int32_t, limits->max_rows);
-    d->logit_rows = NEW(uint32_t, limits->max_seqs);
+    d->logit_rows = NEW(uint32_t, limits->max_logits);
     d->parts = NEW(struct batch_seq, limits->max_seqs);
-    d->i_jobs = NEW(uint32_t, limits->max_seqs);
+    d->i_jobs = NEW(uint32_t, limits->max_logits);
     if (d->runner->n_hidden > 0)
         d->input = NEW(float, (size_t)limits->max_rows * d->runner->n_hidden);
     if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs &&
@@ -72,7 +72,7 @@ int drafter_use_head(struct drafter *d, const int32_t *tokens)
 {
     const size_t n = (size_t)d->n_all * d->runner->backend->ops->n_threads(d->runner->backend);
 
-    d->shift = 1;
+    d->shift = d->name_shift = 1;
     if (!tokens)
         return 0;
     d->wide = NEW(float, n);
@@ -149,18 +149,17 @@ void drafter_drop(struct seq *seq)
     m->is_followed = false;
 }
 
-/* Returns the names of the blocks of a sequence. Row i of a draft head has token i + shift, so
- * the last row of a block has the first token of the next block, and the block has the name of that
- * next block. */
+/* Returns the names of the blocks of a sequence. With `name_shift`, the last row of a block has the
+ * first token of the next block, and the block has the name of that next block. */
 static const struct kv_name *block_names(const struct drafter *d, const struct seq *seq,
                                          uint32_t *ret_n)
 {
     const struct kv_name *names = seq_names(seq, ret_n);
 
-    if (!names || *ret_n < d->shift)
+    if (!names || *ret_n < d->name_shift)
         return NULL;
-    *ret_n -= d->shift;
-    return names + d->shift;
+    *ret_n -= d->name_shift;
+    return names + d->name_shift;
 }
 
 /* Shares blocks that another sequence with the same beginning has computed, for at most @max_rows
@@ -250,7 +249,7 @@ void drafter_add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, ui
     if (hidden)
         memcpy(d->input + d->n_rows * n_hidden, hidden, n_rows * n_hidden * sizeof(float));
     for (uint32_t i = 0; i < n_rows; i++) {
-        const int32_t token = seq->tokens[pos + i];
+        const int32_t token = seq->tokens[pos - d->shift + d->name_shift + i];
 
         d->tokens[d->n_rows++] = (uint32_t)token < d->n_vocab ? token : 0;
     }
@@ -276,6 +275,8 @@ int drafter_run_step(struct drafter *d)
         .logit_rows = d->logit_rows,
     };
 
+    if (d->block > 0)
+        return runner_store(d->runner, &batch);
     for (uint32_t i = 0; d->runner->tops && i < d->n_logits; i++)
         d->runner->tops[i].n_wanted = 0;
     return runner_forward(d->runner, &batch);
@@ -283,7 +284,7 @@ int drafter_run_step(struct drafter *d)
 
 /* Makes room for @n_rows rows after the computed tokens, of which the first @n_text are tokens of
  * the text. Returns the number of rows for which there is room. */
-static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
+uint32_t drafter_make_room(struct seq_model *m, uint32_t n_rows)
 {
     uint32_t n;
 
@@ -295,7 +296,7 @@ static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
 }
 
 /* Records that the state includes @n more tokens of the text, and drops their hidden states. */
-static void count_rows(const struct drafter *d, struct seq_model *m, uint32_t n)
+void drafter_count_rows(const struct drafter *d, struct seq_model *m, uint32_t n)
 {
     const size_t n_hidden = d->runner->n_hidden;
 
@@ -343,7 +344,8 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     for (uint32_t i = 0; i < n && left > 0; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
         const uint32_t n_known = m->hidden ? m->n_held : UINT32_MAX;
-        const uint32_t n_rows = make_room(m, MIN(MIN(rows_to_border(d, seqs[i]), n_known), left));
+        const uint32_t n_rows =
+            drafter_make_room(m, MIN(MIN(rows_to_border(d, seqs[i]), n_known), left));
 
         if (n_rows == 0)
             continue;
@@ -356,7 +358,7 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
 
-        count_rows(d, m, m->table.n_tokens + m->n_skipped - m->n_kv);
+        drafter_count_rows(d, m, m->table.n_tokens + m->n_skipped - m->n_kv);
         if (r < 0)
             drafter_drop(seqs[i]);
         else
@@ -436,7 +438,7 @@ static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
     if (n_text > n_left_rows || job->n_wanted == 0)
         n_room = 0;
     else
-        n_room = make_room(m, n_text + job->n_wanted - 1);
+        n_room = drafter_make_room(m, n_text + job->n_wanted - 1);
     if (n_room < n_text) {
         kv_table_truncate(&m->table, m->n_kv - m->n_skipped);
         job->n_wanted = 0;
@@ -456,7 +458,7 @@ static void end_row(const struct drafter *d, struct draft_job *job, uint32_t pos
     if (d->assists)
         return;
     if (position == 0) {
-        count_rows(d, m, job->seq->n_tokens - m->n_kv);
+        drafter_count_rows(d, m, job->seq->n_tokens - m->n_kv);
         if (job->n_wanted > 1 && kv_table_save(&m->table) == KV_FULL)
             job->n_wanted = 1;
     } else {
@@ -471,7 +473,7 @@ static const float *own_hidden(const struct drafter *d, const struct draft_job *
     return d->input ? d->runner->hidden + (size_t)job->i_logit * d->runner->n_hidden : NULL;
 }
 
-static void fail_jobs(struct drafter *d, uint32_t n)
+void drafter_fail_jobs(struct drafter *d, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         drafter_drop(d->jobs[i].seq);
@@ -481,6 +483,8 @@ static void fail_jobs(struct drafter *d, uint32_t n)
 
 int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *ret_n_seqs)
 {
+    if (d->block > 0)
+        return drafter_draft_blocks(d, n, ret_usec, ret_n_seqs);
     for (uint32_t k = 0; k < DRAFT_MAX; k++) {
         const uint64_t begin = clock_usec();
         int r;
@@ -501,7 +505,7 @@ int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *r
             break;
         r = drafter_run_step(d);
         if (r < 0) {
-            fail_jobs(d, n);
+            drafter_fail_jobs(d, n);
             return r;
         }
         for (uint32_t i = 0; i < d->n_logits; i++)

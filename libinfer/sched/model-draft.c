@@ -56,7 +56,9 @@ static bool mix_offers(struct sched *s)
 
     for (uint32_t i = 0; i < step->n_ready; i++) {
         struct seq *seq = step->ready[i];
-        const uint32_t n = drafter_has_state(x->drafter, seq) ? sched_draft_limit(s, seq) : 0;
+        const uint32_t n = drafter_has_state(x->drafter, seq)
+                               ? MIN(sched_draft_limit(s, seq), drafter_max_tokens(x->drafter))
+                               : 0;
         struct draft_offer offer;
         uint8_t classes[DRAFT_MAX];
 
@@ -205,9 +207,9 @@ static void probe(struct sched *s)
     struct seq *seq = x->credit_usec > 0 ? next_probe(x, &s->step) : NULL;
     uint32_t lag;
 
-    if (!seq || sched_draft_limit(s, seq) < PROBE_TOKENS ||
+    if (!seq || MIN(sched_draft_limit(s, seq), drafter_max_tokens(d)) < PROBE_TOKENS ||
         x->credit_usec < d->row_usec * MIN(seq_lag(seq), CATCH_ROWS) +
-                             draft_cost_model_time(&x->cost, 1) * PROBE_TOKENS)
+                             draft_cost_alone_time(&x->cost, PROBE_TOKENS))
         return;
     lag = drafter_follow(d, seq);
     if (lag == UINT32_MAX)

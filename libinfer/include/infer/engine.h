@@ -72,7 +72,7 @@ struct inf_engine_params {
     /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h). On
      * the CPU the text stays the same. "ngram": the tokens that followed the same tokens earlier in
      * the prompt or the text; "suffix": also those that followed them in recent answers of the same
-     * tenant and salt; "model": the tokens that draft_model chooses; "eagle3" and
+     * tenant and salt; "model": the tokens that draft_model chooses; "eagle3", "dflash" and
      * "gemma4-assistant": the same, and draft_model must be a draft head of this kind; "mtp": the
      * tokens that the model's own layer for further tokens chooses; "auto": whichever of these
      * gains more; "none": no guesses; NULL: "model" with a draft_model, else "none" */

@@ -29,7 +29,7 @@ static const char help[] =
     "  -r, --repeat N       runs of each measurement, after a warm-up run (default: 5)\n"
     "  -b, --batch N        maximum tokens of one step (default: 512)\n"
     "  --draft-kind KIND    compare texts with drafts (auto, ngram, suffix, model, mtp,\n"
-    "                       eagle3, gemma4-assistant) and without\n"
+    "                       eagle3, dflash, gemma4-assistant) and without\n"
     "  --draft MODEL        the same with a smaller model, which drafts (kind: model)\n"
     "  --kv-table           compare number formats of the KV cache: size, precision and speed\n"
     "  --chunks N           with --kv-table: parts of the text that are predicted (default: 2)\n"

@@ -316,6 +316,9 @@ TEST(draft_heads_change_no_text)
         const char *model, *head, *kind;
     } pairs[] = {{"llama-gqa", "eagle3-llama", "eagle3"},
                  {"qwen3-norm", "eagle3-qwen3.gguf", "eagle3"},
+                 {"qwen2-window-mix", "dflash-qwen2", "dflash"},
+                 {"gemma3", "dflash-gemma3.gguf", "dflash"},
+                 {"qwen3_5", "dflash-qwen3_5", "dflash"},
                  {"gemma4-keys", "gemma4-assistant.gguf", "gemma4-assistant"},
                  {"gemma4-uneven", "gemma4-assistant-clusters", "gemma4-assistant"}};
     static struct answer want[N_ASKED], got[N_ASKED];
