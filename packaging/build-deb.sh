@@ -15,7 +15,8 @@ them into OUTDIR (default: debs).
                 runs in a temporary root of this Debian release, which mmdebstrap makes. It takes
                 2 GB of disk, and runs no tests.
 
-DEB_BUILD_OPTIONS   nocheck runs no tests, noautodbgsym makes no debug packages
+DEB_BUILD_OPTIONS   nocheck runs no tests, noautodbgsym makes no debug packages, noothercpus
+                    does not optimize kernels that this CPU cannot run
 DEB_BUILD_PROFILES  nocheck builds no tests, nodoc makes no sconce-doc
 DEB_VERSION         the version of the packages, instead of the one in the changelog
 TMPDIR              the directory in which the build directory is created

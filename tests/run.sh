@@ -26,7 +26,7 @@
 # gives the reason.
 #
 # BUILD_ROOT   the directory for build directories (default: build-tests)
-# FUZZ_SECONDS how long each fuzzer runs (default: 3; with `full` 60)
+# FUZZ_SECONDS how long each fuzzer runs (default: 2; with `full` 60)
 # SCONCE_SUITE the Debian release in the containers (default: the release of this system)
 # SCONCE_DATA  a directory with real models and tokenizers (../shared/data beside the tree); tests
 #              that need them are skipped without it
@@ -67,7 +67,7 @@ if [ "$full" ]; then
     short= short_threads=
     FUZZ_SECONDS=${FUZZ_SECONDS:-60}
 fi
-export FUZZ_SECONDS="${FUZZ_SECONDS:-3}"
+export FUZZ_SECONDS="${FUZZ_SECONDS:-2}"
 passed=0
 failed=0
 builder=

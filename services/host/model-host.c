@@ -23,10 +23,11 @@
  * them. */
 #define MODEL_HOST_KEEP_USEC  (120 * 1000000u)
 #define MODEL_HOST_FRESH_USEC (1000 * 1000u)
-/* If a name is not in the list, the list is read again, provided that it is older than
- * MODEL_HOST_LOOK_USEC, and older than MODEL_HOST_LOOK_SHARE times the time that its last reading
- * took. So requests for models that do not exist cost little. */
-#define MODEL_HOST_LOOK_USEC  (20 * 1000u)
+/* If a name is not in the list, the list is read again. All these readings together may take
+ * MODEL_HOST_LOOK_USEC, and one MODEL_HOST_LOOK_SHARE-th of the time that passes is added to this
+ * budget up to the same value. So requests for models that do not exist cost little, and a model is
+ * found at the first request after it was installed. */
+#define MODEL_HOST_LOOK_USEC  (500 * 1000u)
 #define MODEL_HOST_LOOK_SHARE 10u
 #define MODEL_HOST_PREPARERS  16u
 
@@ -73,14 +74,26 @@ const struct models *model_host_models(struct model_host *host)
     return host_models(host, MODEL_HOST_FRESH_USEC);
 }
 
+/* Reads the list again if the budget suffices for the time that the last reading took. */
+static const struct models *host_look_again(struct model_host *host)
+{
+    const uint64_t now = clock_usec(), cost = MIN(host->scan_usec, MODEL_HOST_LOOK_USEC);
+    const uint64_t earned = (now - host->looked_usec) / MODEL_HOST_LOOK_SHARE;
+
+    host->look_spent_usec -= MIN(host->look_spent_usec, earned);
+    host->looked_usec = now;
+    if (host->look_spent_usec + cost > MODEL_HOST_LOOK_USEC)
+        return host->models;
+    host_models(host, 0);
+    host->look_spent_usec += MIN(host->scan_usec, MODEL_HOST_LOOK_USEC);
+    return host->models;
+}
+
 const struct models *model_host_look(struct model_host *host, const char *name)
 {
     const struct models *models = model_host_models(host);
 
-    if (models && name && !models_find(models, name))
-        models =
-            host_models(host, MAX(MODEL_HOST_LOOK_USEC, MODEL_HOST_LOOK_SHARE * host->scan_usec));
-    return models;
+    return models && name && !models_find(models, name) ? host_look_again(host) : models;
 }
 
 const struct models *model_host_list(struct model_host *host, const char *name,

@@ -76,6 +76,8 @@ struct model_host {
     struct job_lane reading;          /* the preparers' lane for reading large bodies */
     struct models *models;            /* the list of the last scan */
     uint64_t scanned_usec, scan_usec; /* when the list was read, and how long that took */
+    /* when a name was last missing, and the time spent on reading the list for missing names */
+    uint64_t looked_usec, look_spent_usec;
     struct residents residents;
     struct model_request *requests;
     uint32_t n_requests; /* number of `requests` */

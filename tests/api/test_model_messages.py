@@ -240,6 +240,15 @@ def test_raw_prompts_and_completions_have_no_messages(chats):
     assert count("shots") == count("base")
 
 
+def test_a_model_is_known_at_once_after_its_name_was_missing(chats):
+    for i in range(10):
+        name = "fresh-%d" % i
+        assert chats.ask("POST", "/apply-template", {"model": name, "messages": [USER]}, ALL)[0] == 404
+        with open("%s/%s.yaml" % (chats.path, name), "w") as f:
+            f.write("path: base/w.gguf\nsystem: Number %d.\n" % i)
+        assert "Number %d." % i in prompt(chats, name, [USER])
+
+
 def test_a_change_of_the_messages_is_used(chats):
     chats.client.create("new", from_="base", system="One.")
     before = prompt(chats, "new", [USER])

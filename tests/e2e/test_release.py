@@ -184,6 +184,7 @@ def test_a_release_from_a_tag_to_its_checksums(tagged, tmp_path):
         run("gpgconf", "--kill", "all", env=env)
 
 
+@pytest.mark.full
 @needs_packages
 def test_releases_are_compared(tagged, tmp_path):
     tree, version = tagged
