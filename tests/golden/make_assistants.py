@@ -11,6 +11,7 @@ token p, the hidden state of the model for token p - 1, and the model's keys and
 before p. The second halves have the same for a further row at position p, with token p - 1 and the hidden
 state that the first row made. Everything is computed in double precision. With --llama-cpp, its converter
 makes models/NAME.gguf, to which this script adds the clusters of tokens, which the converter leaves out.
+Names after the options say which assistants to make; without them, all are made.
 
 models/gemma4-uneven is a model like models/gemma4 in which the norms of queries and keys differ so much
 that they are balanced. Needs what make_families.py needs, and the package gguf.
@@ -26,11 +27,11 @@ import numpy as np
 import torch
 import transformers
 from gguf import GGUFReader, GGUFWriter
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from family_configs import SMALL, TINY_GEMMA4, layers
-from make_families import (N_TOKENS_SMALL, convert, draw_tokens, fill, in_double, save,
+from make_families import (N_TOKENS_SMALL, convert, draw_mlx, draw_tokens, fill, in_double, save,
                            write_sentencepiece)
 
 MODELS = pathlib.Path(__file__).resolve().parent / "models"
@@ -47,6 +48,10 @@ ASSISTANTS = {
         num_hidden_layers=2, layer_types=layers("sf")), dict(
         use_ordered_embeddings=True, num_centroids=8, centroid_intermediate_top_k=3)),
 }
+ASSISTANTS["gemma4-assistant-mlx"] = ASSISTANTS["gemma4-assistant-clusters"]
+# Bits and columns of a group of the matrices of these assistants, in an affine format of MLX.
+MLX = {"gemma4-assistant-mlx": (4, 32)}
+
 
 
 def make_uneven(seed):
@@ -109,6 +114,7 @@ def make(name, seed):
             gen = torch.Generator().manual_seed(seed)
             assistant.masked_embedding.token_ordering.copy_(
                 torch.randperm(values["vocab_size"], generator=gen))
+        planes = draw_mlx(assistant.model, *MLX[name], seed) if name in MLX else {}
         logits, own = predict(model, assistant, tokens)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
@@ -117,6 +123,13 @@ def make(name, seed):
     saved = json.loads((out / "config.json").read_text())
     saved["text_config"].pop("per_layer_config", None)
     saved["text_config"] |= values
+    if planes:
+        tensors = load_file(out / "model.safetensors") | {
+            "model." + k: t.float().contiguous() if t.dtype == torch.float64 else t.contiguous()
+            for k, t in planes.items()}
+        save_file(tensors, out / "model.safetensors", {"format": "pt"})
+        bits, group = MLX[name]
+        saved["quantization"] = saved["quantization_config"] = {"group_size": group, "bits": bits}
     (out / "config.json").write_text(json.dumps(saved, indent=2, sort_keys=True) + "\n")
     logits.numpy().astype("<f4").tofile(out / "predicted.bin")
     own.numpy().astype("<f4").tofile(out / "own.bin")
@@ -148,13 +161,18 @@ def add_clusters(path, tensors):
 def main():
     p = argparse.ArgumentParser(description="tiny assistants")
     p.add_argument("--llama-cpp", type=pathlib.Path)
-    llama_cpp = p.parse_args().llama_cpp
+    p.add_argument("names", nargs="*", choices=[*ASSISTANTS, []], metavar="NAME")
+    args = p.parse_args()
+    llama_cpp, names = args.llama_cpp, args.names or list(ASSISTANTS)
     jobs = []
     transformers.logging.set_verbosity_error()
-    make_uneven(len(ASSISTANTS))
+    if not args.names:
+        make_uneven(2)
     for seed, name in enumerate(ASSISTANTS):
+        if name not in names:
+            continue
         make(name, seed)
-        if llama_cpp:
+        if llama_cpp and name not in MLX:
             source = MODELS / f"{name}.source"
             shutil.rmtree(source, ignore_errors=True)
             shutil.copytree(MODELS / name, source)
@@ -165,8 +183,9 @@ def main():
                          "--model-name", "tiny"])
     if jobs:
         convert(llama_cpp, jobs)
-    for name, (_, _, more) in ASSISTANTS.items():
-        if jobs and more:
+    for name in names:
+        more = ASSISTANTS[name][2]
+        if jobs and more and name not in MLX:
             add_clusters(MODELS / f"{name}.gguf", load_file(MODELS / name / "model.safetensors"))
 
 

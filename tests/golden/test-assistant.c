@@ -22,8 +22,12 @@ enum { N_FIRST = 25, N_VOCAB = 64 };
 static const struct {
     const char *assistant, *target;
     uint32_t n_chosen; /* tokens with logits in the directory */
-} pairs[] = {{"gemma4-assistant", "gemma4-keys", N_VOCAB},
-             {"gemma4-assistant-clusters", "gemma4-uneven", 24}};
+    bool has_file;     /* there is a GGUF file, too */
+    double most; /* limit of the error. Products with quantized weights round their inputs, which
+                    also leads to another cluster now and then */
+} pairs[] = {{"gemma4-assistant", "gemma4-keys", N_VOCAB, true, 1e-9},
+             {"gemma4-assistant-clusters", "gemma4-uneven", 24, true, 1e-9},
+             {"gemma4-assistant-mlx", "gemma4-uneven", 24, false, 2e-2}};
 
 /* A model with its assistant. */
 struct pair {
@@ -113,7 +117,8 @@ static void put_masks(float *logits, const float *want, uint32_t n, uint32_t n_c
             logits[i] = want[i];
 }
 
-static void compare(const char *path, const char *dir, const char *target_dir, uint32_t n_chosen)
+static void compare(const char *path, const char *dir, const char *target_dir, uint32_t n_chosen,
+                    double most)
 {
     size_t n_tokens, n_logits, n_predicted, n_own;
     int32_t *tokens = subject_read(target_dir, "tokens.bin", &n_tokens);
@@ -145,8 +150,8 @@ static void compare(const char *path, const char *dir, const char *target_dir, u
         put_masks(scores + second * p.n_vocab, predicted + (pos - 1 + second) * p.n_vocab,
                   p.n_vocab, n_chosen);
     }
-    assert_true(export_nmse(made, predicted, (size_t)n_made * p.n_vocab) < 1e-9);
-    assert_true(export_nmse(states, own, (size_t)n_made * p.width) < 1e-9);
+    assert_true(export_nmse(made, predicted, (size_t)n_made * p.n_vocab) < most);
+    assert_true(export_nmse(states, own, (size_t)n_made * p.width) < most);
     pair_close(&p);
     free(logits);
     free(hidden);
@@ -169,8 +174,9 @@ TEST(assistants_predict_what_transformers_does)
         snprintf(file, sizeof(file), "%s", test_golden(sub));
         snprintf(sub, sizeof(sub), "models/%s", pairs[i].target);
         snprintf(target, sizeof(target), "%s", test_golden(sub));
-        compare(dir, dir, target, pairs[i].n_chosen);
-        compare(file, dir, target, N_VOCAB);
+        compare(dir, dir, target, pairs[i].n_chosen, pairs[i].most);
+        if (pairs[i].has_file)
+            compare(file, dir, target, N_VOCAB, pairs[i].most);
     }
 }
 
