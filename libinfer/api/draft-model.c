@@ -19,15 +19,34 @@
 
 bool draft_model_is_used(const struct inf_engine_params *p)
 {
-    return p->draft_model &&
-           (!p->draft_kind || strcmp(p->draft_kind, "model") == 0 ||
-            strcmp(p->draft_kind, "eagle3") == 0 || strcmp(p->draft_kind, "auto") == 0);
+    return p->draft_model && (!p->draft_kind || strcmp(p->draft_kind, "model") == 0 ||
+                              strcmp(p->draft_kind, "auto") == 0 || draft_head_name(p->draft_kind));
+}
+
+const char *draft_head_name(const char *kind)
+{
+    static const struct {
+        const char *kind, *name;
+    } heads[] = {{"eagle3", "a draft head of EAGLE-3"},
+                 {"dflash", "a draft head of DFlash"},
+                 {"gemma4-assistant", "an assistant of Gemma 4"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+        if (strcmp(kind, heads[i].kind) == 0)
+            return heads[i].name;
+    return NULL;
 }
 
 /* Returns whether @p names a draft head, and a kind of drafts that uses it. */
 static bool head_is_used(const struct inf_engine_params *p)
 {
     return draft_model_is_used(p) && p->draft_model->model && model_is_head(p->draft_model->model);
+}
+
+/* Returns whether @p names an assistant, and a kind of drafts that uses it. */
+static bool assistant_is_used(const struct inf_engine_params *p)
+{
+    return head_is_used(p) && model_head_assists(p->draft_model->model);
 }
 
 static bool same_token(const struct inf_tokenizer *a, const struct inf_tokenizer *b, int32_t id)
@@ -182,7 +201,8 @@ double draft_share(const struct inf_engine_params *p, const struct setup *setup)
     struct setup own = plain;
     double model, draft;
 
-    if (!draft_model_is_used(p) && setup->graph != SETUP_EXPORTING)
+    /* An assistant has no keys and values. */
+    if ((!draft_model_is_used(p) && setup->graph != SETUP_EXPORTING) || assistant_is_used(p))
         return 0;
     drafter = choose_drafter(p, setup->graph, &own);
     model = kv_bytes(p->model, plain, n);
@@ -228,12 +248,47 @@ static int size_kv(const struct inf_engine_params *p, const struct inf_model *mo
     return setup_kv_size(&own, &layout, room, b->ops->kv_max_blocks(b, &layout, 0), setup, reterr);
 }
 
+/* Returns the rows of logits of a step of the drafter. */
+static uint32_t draft_logits(const struct inf_model *model, const struct setup *setup)
+{
+    const uint32_t block =
+        setup->graph == SETUP_HEAD ? model_head_block(model->model, &(int32_t){0}) : 0;
+
+    if (block == 0)
+        return setup->max_seqs;
+    return MIN(MAX(setup->max_seqs, MIN(block, DRAFT_MAX) + DRAFT_MAX_EXTRA), setup->max_rows);
+}
+
+/* Makes the engine's drafter that of the draft head @m. */
+static int use_head(struct drafter *d, const struct model *m, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *graph = NULL;
+    int32_t mask = 0;
+    const uint32_t block = model_head_block(m, &mask);
+    int r;
+
+    if (model_head_assists(m)) {
+        drafter_use_assistant(d);
+        return 0;
+    }
+    if (block == 0)
+        return drafter_use_head(d, model_head_tokens(m, &(uint32_t){0})) < 0
+                   ? err_set(reterr, ENOMEM, "out of memory")
+                   : 0;
+    r = model_build_store(m, &graph, reterr);
+    if (r == 0)
+        r = runner_add_store(d->runner, graph, reterr);
+    if (r == 0)
+        drafter_use_blocks(d, block, mask);
+    return r;
+}
+
 int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
                  const struct setup *base, uint64_t room, struct inf_err *reterr)
 {
     struct backend *shared = engine->sched->runner->backend;
     const bool is_split = strcmp(shared->ops->name, "split") == 0;
-    const bool is_head = base->graph == SETUP_TAPPED;
+    const bool is_head = base->graph == SETUP_TAPPED, assists = assistant_is_used(p);
     struct setup setup = *base;
     struct inf_model *model = choose_drafter(p, base->graph, &setup);
     /* Draft heads are trained with short texts, but follow long ones. */
@@ -244,10 +299,18 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
     int r;
 
     setup.n_ctx = trained > 0 ? MIN(trained, base->n_ctx) : base->n_ctx;
-    setup.max_logits = setup.max_seqs;
+    setup.max_logits = draft_logits(model, &setup);
     setup.shares_backend = !is_split;
     setup.n_blocks = 0;
     memset(setup.other_blocks, 0, sizeof(setup.other_blocks));
+    if (is_split && assists)
+        return err_set(reterr, EOPNOTSUPP,
+                       "an assistant cannot read the keys of a model that runs on two devices: use "
+                       "the device \"cpu\"");
+    if (assists) {
+        setup.pool = engine->sched->runner->pool;
+        setup.max_rows = setup.max_seqs;
+    }
     if (is_split) {
         setup.device = "cpu";
         r = setup_backend(&setup, &own, reterr);
@@ -256,7 +319,7 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
         b = own;
     }
     r = check_device(b, model, &setup, reterr);
-    if (r == 0)
+    if (r == 0 && !assists)
         r = size_kv(p, model, draft_share(p, base), b, room, &setup, reterr);
     if (r == 0)
         r = setup_runner_on(is_split ? &own : &shared, model, &setup, &runner, reterr);
@@ -265,8 +328,9 @@ int draft_attach(struct inf_engine *engine, const struct inf_engine_params *p,
     if (sched_add_drafter(engine->sched, &runner) < 0)
         return err_set(reterr, ENOMEM, "out of memory");
     engine->draft_model = model == p->model ? NULL : inf_model_ref(model);
-    if (is_head && drafter_use_head(engine->sched->speculation->drafter,
-                                    model_head_tokens(model->model, &(uint32_t){0})) < 0)
-        return err_set(reterr, ENOMEM, "out of memory");
-    return 0;
+    if (!is_head)
+        return 0;
+    r = use_head(engine->sched->speculation->drafter, model->model, reterr);
+    engine->sched->speculation->cost.at_once = engine->sched->speculation->drafter->block > 0;
+    return r;
 }

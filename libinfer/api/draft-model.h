@@ -6,6 +6,9 @@
 
 #include "api/handle.h"
 
+/* Returns what people call the draft heads that make drafts of the kind @kind ("a draft head of
+ * EAGLE-3"); NULL: there are no such heads. */
+const char *draft_head_name(const char *kind);
 /* Returns whether the kind of drafts that @p names uses a draft model. */
 bool draft_model_is_used(const struct inf_engine_params *p);
 /* Chooses the graph of the engine's model: one that exports hidden states if a draft head or the

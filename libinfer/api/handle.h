@@ -84,6 +84,7 @@ struct setup {
     uint64_t device_bytes;   /* limit of memory to use on a device with its own memory; 0: all */
     uint64_t reserved_bytes; /* bytes of this memory that a draft model will use */
     bool shares_backend;     /* the backend belongs to another runner */
+    struct kv_pool *pool;    /* of another runner, for the graph of an assistant; else NULL */
     enum setup_graph graph;
     const struct inf_model *pair; /* SETUP_TAPPED: the draft head. SETUP_HEAD: the model for which
                                      it drafts. Else NULL. */
@@ -112,6 +113,9 @@ void setup_kv_numbers(const struct kv_layout *layout, bool both, char *out, size
  * function that builds it. */
 int setup_graph(const struct inf_model *model, const struct setup *setup, struct graph **ret_graph,
                 struct inf_err *reterr);
+/* Like setup_layout_of_graph(), for the graph and the type that @setup names. */
+int setup_layout(const struct inf_model *model, const struct setup *setup,
+                 struct kv_layout *ret_layout, struct inf_err *reterr);
 /* Like setup_layout_of_graph(), for the graph that model_build() makes. */
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
                     struct kv_layout *ret_layout, struct inf_err *reterr);

@@ -86,13 +86,15 @@ static int open_runner(const struct inf_engine_params *params, struct setup *set
     uint64_t room;
     int r;
 
-    r = setup_kv_layout(p->model, p->kv_type, &layout, reterr);
+    r = setup_layout(p->model, setup, &layout, reterr);
     if (r < 0)
         return r;
     r = setup_backend_for(p->model, setup, &backend, reterr);
     if (r < 0)
         return r;
     r = draft_choose_graph(p, backend, setup, reterr);
+    if (r == 0)
+        r = setup_layout(p->model, setup, &layout, reterr);
     if (r < 0)
         return r;
     share = draft_share(p, setup);
@@ -103,7 +105,7 @@ static int open_runner(const struct inf_engine_params *params, struct setup *set
     r = kv_choice_of_engine(p, backend, room, setup, ret_automatic, reterr);
     if (r == 0 && kv_type_is_auto(p->kv_type)) {
         setup->kv_type = *ret_automatic;
-        r = setup_kv_layout(p->model, setup->kv_type, &layout, reterr);
+        r = setup_layout(p->model, setup, &layout, reterr);
     }
     if (r < 0)
         return r;
@@ -148,6 +150,17 @@ static void name_numbers(struct inf_engine *engine, const char *kv_type,
         snprintf(engine->kv_name, sizeof(engine->kv_name), "%s", kv_type);
 }
 
+/* Checks that the draft model is a draft head of the kind @kind. */
+static int check_head(const struct inf_engine_params *p, const char *kind, struct inf_err *reterr)
+{
+    const char *own = model_head_kind(p->draft_model->model);
+
+    if (own && strcmp(own, kind) == 0)
+        return 0;
+    return err_set(reterr, EINVAL, "drafts of the kind \"%s\" need %s, and the draft model is %s",
+                   kind, draft_head_name(kind), own ? draft_head_name(own) : "none");
+}
+
 static int read_draft_kind(const struct inf_engine_params *p, enum speculation_kind *ret_kind,
                            struct inf_err *reterr)
 {
@@ -155,9 +168,15 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
         const char *name;
         enum speculation_kind kind;
     } kinds[] = {
-        {"none", SPECULATION_OFF},     {"auto", SPECULATION_AUTO},     {"model", SPECULATION_MODEL},
-        {"mtp", SPECULATION_MODEL},    {"suffix", SPECULATION_SUFFIX}, {"ngram", SPECULATION_NGRAM},
+        {"none", SPECULATION_OFF},
+        {"auto", SPECULATION_AUTO},
+        {"model", SPECULATION_MODEL},
+        {"mtp", SPECULATION_MODEL},
+        {"suffix", SPECULATION_SUFFIX},
+        {"ngram", SPECULATION_NGRAM},
         {"eagle3", SPECULATION_MODEL},
+        {"dflash", SPECULATION_MODEL},
+        {"gemma4-assistant", SPECULATION_MODEL},
     };
     const char *name = p->draft_kind ? p->draft_kind : p->draft_model ? "model" : "none";
 
@@ -167,13 +186,9 @@ static int read_draft_kind(const struct inf_engine_params *p, enum speculation_k
         if (strcmp(name, kinds[i].name) != 0)
             continue;
         *ret_kind = kinds[i].kind;
-        if ((strcmp(name, "model") == 0 || strcmp(name, "eagle3") == 0) && !p->draft_model)
+        if ((strcmp(name, "model") == 0 || draft_head_name(name)) && !p->draft_model)
             return err_set(reterr, EINVAL, "drafts of the kind \"%s\" need a draft model", name);
-        if (strcmp(name, "eagle3") == 0 && !model_is_head(p->draft_model->model))
-            return err_set(reterr, EINVAL,
-                           "drafts of the kind \"eagle3\" need a draft head of EAGLE-3, and the "
-                           "draft model is none");
-        return 0;
+        return draft_head_name(name) ? check_head(p, name, reterr) : 0;
     }
     return err_set(reterr, EINVAL, "unknown kind of drafts \"%s\"", name);
 }

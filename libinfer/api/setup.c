@@ -42,7 +42,9 @@ static uint32_t hidden_width(const struct inf_model *model, const struct setup *
 {
     if (setup->graph == SETUP_MODEL)
         return 0;
-    return setup->graph == SETUP_TAPPED ? setup->pair->info.n_embd : model->info.n_embd;
+    if (setup->graph == SETUP_TAPPED)
+        return model_head_width(setup->pair->model);
+    return setup->graph == SETUP_HEAD ? model_head_width(model->model) : model->info.n_embd;
 }
 
 /* Returns the width of the logits. */
@@ -50,9 +52,20 @@ static uint32_t logits_width(const struct inf_model *model, const struct setup *
 {
     uint32_t n = model->info.n_vocab;
 
-    if (setup->graph == SETUP_HEAD)
+    if (setup->graph == SETUP_HEAD && model_head_block(model->model, &(int32_t){0}) > 0)
+        n = setup->pair->info.n_vocab;
+    else if (setup->graph == SETUP_HEAD)
         model_head_tokens(model->model, &n);
     return n;
+}
+
+int setup_layout(const struct inf_model *model, const struct setup *setup,
+                 struct kv_layout *ret_layout, struct inf_err *reterr)
+{
+    _cleanup_(graph_freep) struct graph *graph = NULL;
+    const int r = setup_graph(model, setup, &graph, reterr);
+
+    return r < 0 ? r : setup_layout_of_graph(model, graph, setup->kv_type, ret_layout, reterr);
 }
 
 int setup_kv_layout(const struct inf_model *model, const char *kv_type,
@@ -312,6 +325,9 @@ int setup_runner_on(struct backend **backend, const struct inf_model *model,
     if (r < 0)
         return r;
     params.graph = graph;
+    params.pool = setup->pool;
+    if (setup->pool)
+        return runner_new(backend, &params, ret_runner, reterr);
     r = setup_layout_of_graph(model, graph, setup->kv_type, &params.layout, reterr);
     if (r < 0)
         return r;

@@ -50,31 +50,35 @@ void draft_cost_note(struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra,
         note_time(cost, &cost->times[n_seqs][n_extra], usec);
 }
 
-void draft_cost_note_model(struct draft_cost *cost, uint32_t n_seqs, uint64_t usec)
+void draft_cost_note_model(struct draft_cost *cost, uint32_t n, uint64_t usec)
 {
-    if (n_seqs > 0 && n_seqs <= DRAFT_MAX_SEQS)
-        note_time(cost, &cost->models[n_seqs], usec);
+    if (n > 0 && n <= DRAFT_MAX_EXTRA)
+        note_time(cost, &cost->models[n], usec);
 }
 
-double draft_cost_model_time(const struct draft_cost *cost, uint32_t n_seqs)
+double draft_cost_model_time(const struct draft_cost *cost, uint32_t n)
 {
     const struct draft_time *models = cost->models;
-    uint32_t low = n_seqs, high = n_seqs;
+    uint32_t low = n, high = n;
 
-    if (n_seqs == 0)
+    if (n == 0)
         return 0;
     while (low > 0 && !is_known(cost, &models[low]))
         low--;
-    while (high <= DRAFT_MAX_SEQS && !is_known(cost, &models[high]))
+    while (high <= DRAFT_MAX_EXTRA && !is_known(cost, &models[high]))
         high++;
-    if (low == 0 && high > DRAFT_MAX_SEQS)
-        return draft_cost_time(cost, n_seqs, 0) * FIRST_MODEL;
+    if (low == 0 && high > DRAFT_MAX_EXTRA)
+        return draft_cost_time(cost, cost->at_once ? 1 : n, 0) * FIRST_MODEL;
     if (low == 0)
         return models[high].usec;
-    if (low == high || high > DRAFT_MAX_SEQS)
+    if (low == high || high > DRAFT_MAX_EXTRA)
         return models[low].usec;
-    return models[low].usec +
-           (models[high].usec - models[low].usec) * (n_seqs - low) / (high - low);
+    return models[low].usec + (models[high].usec - models[low].usec) * (n - low) / (high - low);
+}
+
+double draft_cost_alone_time(const struct draft_cost *cost, uint32_t n)
+{
+    return cost->at_once ? draft_cost_model_time(cost, n) : draft_cost_model_time(cost, 1) * n;
 }
 
 double draft_cost_time(const struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra)
@@ -137,11 +141,12 @@ static bool needs_plain_step(const struct draft_cost *cost, uint32_t n)
 }
 
 /* Returns the time that the draft model needs when offer @i, which has @n_before tokens so far,
- * gets one token more. @n_at [DRAFT_MAX] counts the drafts that reach each position. */
+ * gets one token more. @n_at [DRAFT_MAX] counts the drafts that reach each position, or all tokens
+ * if they are drafted at once. */
 static double add_token(const struct draft_cost *cost, const struct draft_offer *offer,
                         uint32_t n_before, uint32_t *n_at)
 {
-    uint32_t *n = &n_at[n_before];
+    uint32_t *n = &n_at[cost->at_once ? 0 : n_before];
 
     if (!offer->by_model)
         return 0;

@@ -14,6 +14,9 @@
  * of its own for each position of its drafts; one step serves all sequences that draft there. If m
  * sequences draft at a position, this step takes model_time(m). The time of a choice is then
  *     time(n, e) + Σ over positions of model_time(number of drafts that reach the position).
+ * Some draft models draft all tokens in one step (`at_once`). model_time(m) is then the time of a
+ * step that drafts m tokens, for any number of sequences, and the time of a choice is
+ *     time(n, e) + model_time(number of drafted tokens).
  *
  * If the model has a state that cannot go back (`replays`), the step after a rejected draft
  * computes the accepted tokens again, and verifies no draft. The tokens and the time of this step,
@@ -40,7 +43,10 @@ struct draft_time {
 struct draft_cost {
     struct draft_time times[DRAFT_MAX_SEQS + 1][DRAFT_MAX_EXTRA + 1]; /* [n][e] */
     bool replays; /* a rejected draft makes the next step compute the accepted tokens again */
-    struct draft_time models[DRAFT_MAX_SEQS + 1]; /* steps of a draft model */
+    /* Steps of a draft model, by the number of their sequences, or with `at_once`, of the tokens
+     * that they draft. */
+    struct draft_time models[DRAFT_MAX_EXTRA + 1];
+    bool at_once; /* the draft model drafts all tokens in one step */
     uint64_t n_steps;
 };
 
@@ -56,11 +62,14 @@ void draft_cost_note(struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra,
 /* Returns the expected time of a step in microseconds; 0: the time of steps without drafts is
  * unknown. */
 double draft_cost_time(const struct draft_cost *cost, uint32_t n_seqs, uint32_t n_extra);
-/* Records that a step of the draft model with one row for each of @n_seqs sequences took @usec. */
-void draft_cost_note_model(struct draft_cost *cost, uint32_t n_seqs, uint64_t usec);
-/* Returns the expected time of such a step, with @n_seqs at most DRAFT_MAX_SEQS. If none was
- * measured, assumes a part of a step of the model. */
-double draft_cost_model_time(const struct draft_cost *cost, uint32_t n_seqs);
+/* Records that a step of the draft model with one row for each of @n sequences, or with `at_once`
+ * one that drafted @n tokens, took @usec. */
+void draft_cost_note_model(struct draft_cost *cost, uint32_t n, uint64_t usec);
+/* Returns the expected time of such a step, with @n at most DRAFT_MAX_EXTRA. If none was measured,
+ * assumes a part of a step of the model. */
+double draft_cost_model_time(const struct draft_cost *cost, uint32_t n);
+/* Returns the expected time of a draft of @n tokens for one sequence alone. */
+double draft_cost_alone_time(const struct draft_cost *cost, uint32_t n);
 /* Chooses how many tokens of each of the @n offers the next step verifies, @max_extra in all. Fills
  * @ret_n [n], and returns their sum. @cost NULL: drafts cost nothing. *ret_gain: the expected
  * tokens per second, as a multiple of those without drafts; NULL: not wanted. */

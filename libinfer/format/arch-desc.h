@@ -56,6 +56,9 @@ enum arch_dim {
     DIM_DELTA_TAPS,
     DIM_TARGETS,    /* draft heads: the widths of the hidden states that they read, together */
     DIM_HEAD_VOCAB, /* draft heads: tokens that they can predict */
+    DIM_TARGET,     /* draft heads: width of the other model */
+    DIM_TARGET_2,   /* twice DIM_TARGET */
+    DIM_CLUSTERS,   /* draft heads: clusters of tokens; 0: there are none */
 };
 
 enum arch_slot_flags {
@@ -211,10 +214,11 @@ enum arch_source { ARCH_GGUF, ARCH_HF };
 
 struct arch_desc {
     const char *name;
-    bool encoder;                  /* attention is bidirectional, and the model computes vectors */
-    bool layer_norms;              /* norms subtract the mean */
-    bool recurrent;                /* some layers may be recurrent */
-    bool draft_head;               /* the model drafts tokens for another model */
+    bool encoder;      /* attention is bidirectional, and the model computes vectors */
+    bool layer_norms;  /* norms subtract the mean */
+    bool recurrent;    /* some layers may be recurrent */
+    bool draft_head;   /* the model drafts tokens for another model */
+    bool reads_layers; /* draft heads: files name the layers of the other model that they read */
     const struct arch_gguf *ggufs; /* [n_ggufs] */
     size_t n_ggufs;
     const struct arch_class *classes; /* [n_classes] */
@@ -274,6 +278,9 @@ int hf_extra_bert(const struct hf_reader *r, const struct arch_class *class, str
 int hf_extra_modern(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_gemma(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 int hf_extra_eagle3(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
+int hf_extra_dflash(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
+int hf_extra_assistant(const struct hf_reader *r, const struct arch_class *class,
+                       struct hparams *hp);
 int hf_extra_jina(const struct hf_reader *r, const struct arch_class *class, struct hparams *hp);
 /* Functions for hf_name. They do what hf_name() in format/hf/names.h does. The names of
  * encoders have many spellings. The names of jina-embeddings-v4 include adapters: the low-rank

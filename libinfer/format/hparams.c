@@ -73,6 +73,13 @@ static int check_parts(const struct hparams *hp, struct inf_err *reterr)
                              hp->head.n_vocab == 0 || hp->head.n_vocab > hp->n_vocab))
         return err_set(reterr, EBADMSG, "a draft head for models of width %u with %u of %u tokens",
                        hp->head.n_target, hp->head.n_vocab, hp->n_vocab);
+    if (hp->head.block > 1u << 10 || hp->head.block == 1)
+        return err_set(reterr, EBADMSG, "a draft head with blocks of %u tokens", hp->head.block);
+    if (hp->head.n_clusters > 0 &&
+        (hp->n_vocab % hp->head.n_clusters != 0 || hp->head.n_clusters_used == 0 ||
+         hp->head.n_clusters_used > hp->head.n_clusters))
+        return err_set(reterr, EBADMSG, "%u of %u clusters of %u tokens are used",
+                       hp->head.n_clusters_used, hp->head.n_clusters, hp->n_vocab);
     if (d->n_v_heads == 0)
         return 0;
     if (d->n_k_heads == 0 || d->n_v_heads > 1u << 12 || d->n_v_heads % d->n_k_heads != 0 ||

@@ -115,11 +115,13 @@ struct hparams_gemma {
                            it */
 };
 
-/* Layers of the other model that a draft head reads. */
-#define HPARAMS_TAPS 3u
+/* The largest number of layers of the other model that a draft head reads. */
+#define HPARAMS_TAPS 16u
+/* The number of them that heads of EAGLE-3 read. */
+#define HPARAMS_EAGLE3_TAPS 3u
 
-/* Settings of a draft head: a layer that predicts tokens of another model from hidden states of
- * that model (model/arch-eagle3.c). */
+/* Settings of a draft head: layers that predict tokens of another model from hidden states of that
+ * model (model/arch-eagle3.c, model/arch-dflash.c, model/arch-gemma4-assistant.c). */
 struct hparams_head {
     bool is_head;
     bool norm_residual; /* the residual stream begins with the normalized hidden state */
@@ -127,9 +129,16 @@ struct hparams_head {
     bool offsets;       /* the table of tokens has differences, not tokens */
     uint32_t n_target;  /* width of the other model */
     uint32_t n_vocab;   /* tokens that the head can predict */
-    /* The layers of the other model whose inputs the head reads. All 0: the third layer, the one in
-     * the middle, and the third from the end. */
-    uint32_t taps[HPARAMS_TAPS];
+    /* The layers of the other model whose inputs the head reads, n_taps of them. All 0: the third
+     * layer, the one in the middle, and the third from the end. */
+    uint32_t n_taps, taps[HPARAMS_TAPS];
+    uint32_t block; /* tokens of a block that the head drafts in one step, including the token
+                       before it; 0: a step drafts one token */
+    uint32_t mask;  /* heads with blocks: the token that stands for a token that is drafted */
+    bool has_mask;  /* the file names this token */
+    /* Clusters into which the tokens are divided evenly, and how many of them a row scores token by
+     * token. 0: there are no clusters. */
+    uint32_t n_clusters, n_clusters_used;
 };
 
 /* The parallel residual streams of Gemma 3n. */

@@ -52,6 +52,8 @@ static void add_hparams(struct sha256 *h, const struct hparams *hp)
         hp->head.taps[1],
         hp->head.taps[2],
         hp->head.norm_residual,
+        hp->head.n_clusters,
+        hp->head.n_clusters_used,
     };
     const float values[] = {
         hp->norm_eps,         hp->rope_theta,           hp->rope_factor,
@@ -65,6 +67,12 @@ static void add_hparams(struct sha256 *h, const struct hparams *hp)
     sha256_add_part(h, hp->arch, strlen(hp->arch));
     sha256_add(h, counts, sizeof(counts));
     sha256_add(h, values, sizeof(values));
+    if (hp->head.is_head) {
+        const uint32_t head[] = {hp->head.n_taps, hp->head.block, hp->head.mask};
+
+        sha256_add(h, head, sizeof(head));
+        sha256_add(h, hp->head.taps, sizeof(hp->head.taps));
+    }
     static_assert(sizeof(hp->layers[0]) == 24, "a layer has no bytes without a meaning");
     sha256_add(h, hp->layers,
                MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS) * sizeof(hp->layers[0]));

@@ -30,7 +30,7 @@ struct batch_seq {
     uint32_t n_drafted;
     const uint32_t *drafted;
     /* For graphs with bidirectional attention: all rows of the sequence attend only to its first
-     * n_seen rows. 0: they attend to all its rows. */
+     * n_seen rows in the batch. 0: they attend to all its rows. */
     uint32_t n_seen;
     /* For graphs that attend to a memory, that is, to K and V that an earlier step stored
      * (attn_params): the KV blocks of the memory, in the group of the node. All rows attend to the

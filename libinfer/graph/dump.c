@@ -37,10 +37,10 @@ static int dump_weight(const char *label, const struct weight *w, struct str *ou
 
 static int dump_attention(const struct attn_params *p, struct str *out)
 {
-    int r = str_printf(out, " layer %u heads %u/%u dim %u scale %.9g window %u%s%s%s", p->i_layer,
+    int r = str_printf(out, " layer %u heads %u/%u dim %u scale %.9g window %u%s%s%s%s", p->i_layer,
                        p->n_heads, p->n_kv_heads, p->head_dim, (double)p->scale, p->window,
                        p->both_ways ? " both ways" : "", p->memory ? " over memory" : "",
-                       p->shared ? " shared" : "");
+                       p->shared ? " shared" : "", p->past ? " past" : "");
 
     if (r >= 0 && p->i_group > 0)
         r = str_printf(out, " group %u", p->i_group);

@@ -140,6 +140,18 @@ graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, f
     return graph_append(g, node);
 }
 
+graph_ref graph_rms_norm_by(struct graph *g, graph_ref x, const struct weight *w,
+                            const struct weight *factors, float eps, uint32_t group)
+{
+    struct graph_node node = node_init(GRAPH_RMS_NORM, x, GRAPH_NONE, GRAPH_NONE);
+
+    node.w = *w;
+    node.bias = *factors;
+    node.f = eps;
+    node.group = group;
+    return graph_append(g, node);
+}
+
 graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
                            const struct weight *bias, float eps)
 {
@@ -192,6 +204,15 @@ graph_ref graph_route(struct graph *g, graph_ref scores, const struct weight *bi
 graph_ref graph_mix(struct graph *g, graph_ref x, graph_ref route)
 {
     return graph_append(g, node_init(GRAPH_MIX, x, route, GRAPH_NONE));
+}
+
+graph_ref graph_spread(struct graph *g, graph_ref x, graph_ref route,
+                       const struct spread_params *spread)
+{
+    struct graph_node node = node_init(GRAPH_SPREAD, x, route, GRAPH_NONE);
+
+    node.spread = *spread;
+    return graph_append(g, node);
 }
 
 graph_ref graph_cols(struct graph *g, graph_ref x, uint32_t stride, uint32_t first, uint32_t n)
@@ -280,6 +301,15 @@ graph_ref graph_attention_shared(struct graph *g, graph_ref q, const struct attn
 
     node.attn = *attn;
     node.attn.shared = true;
+    return graph_append(g, node);
+}
+
+graph_ref graph_attention_past(struct graph *g, graph_ref q, const struct attn_params *attn)
+{
+    struct graph_node node = node_init(GRAPH_ATTENTION, q, GRAPH_NONE, GRAPH_NONE);
+
+    node.attn = *attn;
+    node.attn.past = true;
     return graph_append(g, node);
 }
 

@@ -38,7 +38,8 @@ enum graph_op {
     GRAPH_ROPE,
     GRAPH_ATTENTION, /* stores k and v, then computes softmax(q·kᵀ × scale) · v over the sequence
                         so far */
-    GRAPH_STORE,     /* stores k and v as memory for other sequences */
+    GRAPH_STORE,     /* stores k and v, as memory for other sequences or for attention nodes of
+                        another graph with the same store */
     GRAPH_GLU,       /* act(gate) × up */
     GRAPH_ACT,       /* act(x) */
     GRAPH_ADD,
@@ -52,6 +53,7 @@ enum graph_op {
     GRAPH_DELTA,  /* gated delta rule along the rows of a sequence */
     GRAPH_ROUTE,  /* selects experts for each row */
     GRAPH_MIX,    /* the weighted sum of the slots of each row */
+    GRAPH_SPREAD, /* the columns of all slots of a row, put to their places in a wider row */
     GRAPH_BLEND,  /* sums of the streams of each row, with factors for each pair */
     GRAPH_LEVEL,  /* x, scaled to the magnitude of another row */
     GRAPH_PEAKS, /* by how much x exceeds the mean of its row plus some standard deviations, or 0 */
@@ -71,7 +73,7 @@ struct graph_node {
     struct weight w;    /* EMBED, the norms, MATMUL, CONV; DELTA: A [n_v_heads]; ROUTE: factors of
                            the experts' weights; SCALE, BLEND: factors */
     struct weight bias; /* LAYER_NORM, MATMUL, CONV; DELTA: dt [n_v_heads]; ROUTE: is added to
-                           the experts' weights only for their selection */
+                           the experts' weights only for their selection; RMS_NORM: factors of w */
     float f;            /* norms: eps; EMBED, SCALE: factor; CAP: c; LEVEL: the smallest mean of
                            squares; PEAKS: number of standard deviations */
     uint32_t group;     /* RMS_NORM, ROPE: columns of a group (head_dim, or width) */
@@ -85,6 +87,7 @@ struct graph_node {
     struct delta_params delta;
     struct route_params route;
     struct blend_params blend;
+    struct spread_params spread;
     const struct turn_params *turn; /* TURN */
 };
 
@@ -114,6 +117,10 @@ graph_ref graph_input(struct graph *g, uint32_t width);
  * one group. A @w without data counts as all ones; @group must then be given. */
 graph_ref graph_rms_norm(struct graph *g, graph_ref x, const struct weight *w, float eps,
                          uint32_t group);
+/* Does this with the weights @w × @factors, two vectors of @group columns. @factors without data
+ * counts as all ones. */
+graph_ref graph_rms_norm_by(struct graph *g, graph_ref x, const struct weight *w,
+                            const struct weight *factors, float eps, uint32_t group);
 /* @bias may be NULL or have no data. */
 graph_ref graph_layer_norm(struct graph *g, graph_ref x, const struct weight *w,
                            const struct weight *bias, float eps);
@@ -134,6 +141,10 @@ graph_ref graph_route(struct graph *g, graph_ref scores, const struct weight *bi
 /* Adds up the slots of each row, multiplied by the weights of @route. The slots are added in their
  * order. */
 graph_ref graph_mix(struct graph *g, graph_ref x, graph_ref route);
+/* Puts the columns of the slots of each row to their places in a row of spread->width columns. All
+ * other columns of this row are -infinity. */
+graph_ref graph_spread(struct graph *g, graph_ref x, graph_ref route,
+                       const struct spread_params *spread);
 /* Selects one part (struct cols_params). */
 graph_ref graph_cols(struct graph *g, graph_ref x, uint32_t stride, uint32_t first, uint32_t n);
 graph_ref graph_cols_of(struct graph *g, graph_ref x, const struct cols_params *cols);
@@ -160,6 +171,8 @@ graph_ref graph_attention(struct graph *g, graph_ref q, graph_ref k, graph_ref v
 graph_ref graph_attention_memory(struct graph *g, graph_ref q, const struct attn_params *attn);
 /* Computes attention over the k and v of another layer (attn_params.shared). */
 graph_ref graph_attention_shared(struct graph *g, graph_ref q, const struct attn_params *attn);
+/* Computes attention over the k and v that another graph has stored (attn_params.past). */
+graph_ref graph_attention_past(struct graph *g, graph_ref q, const struct attn_params *attn);
 /* Stores k and v of all rows as the k and v of layer attn->i_layer. The result must not be
  * read. */
 graph_ref graph_store(struct graph *g, graph_ref k, graph_ref v, const struct attn_params *attn);

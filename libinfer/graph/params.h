@@ -41,8 +41,9 @@ struct attn_params {
     float scale;     /* factor of q·k, usually 1/sqrt(head_dim) */
     uint32_t window; /* a row at position p attends to positions p - window + 1 … p; 0: to all
                         positions up to p */
-    /* For encoders: a row also attends to later rows, up to the distance that the window allows for
-     * earlier rows. All rows of a sequence are then in one batch, from position 0 on. */
+    /* A row also attends to later rows of its sequence in the batch, up to the distance that the
+     * window allows for earlier rows. In encoders, all rows of a sequence are in one batch, from
+     * position 0 on. */
     bool both_ways;
     /* The node has no input for keys and values: rows attend to the memory of their sequence
      * (graph/batch.h). */
@@ -54,11 +55,21 @@ struct attn_params {
     /* The node has no input for keys and values. It reads the keys and values that an earlier
      * attention node of this graph with the same i_group and i_layer has stored. */
     bool shared;
+    /* The node has no input for keys and values. Steps of another graph over the same store have
+     * stored those of the positions before a row. The row at position p, which is not 0, attends to
+     * the positions p - window … p - 1; window 0: to all positions before p. */
+    bool past;
     float softcap; /* c: a score s becomes c × tanh(s / c); 0: scores stay as they are */
     /* [n_heads] logits that take part in the softmax of each head, but have no value. No data: the
      * model has none. */
     struct weight sinks;
 };
+
+/* Returns whether the node has inputs for keys and values. */
+static inline bool attn_has_keys(const struct attn_params *p)
+{
+    return !p->memory && !p->shared && !p->past;
+}
 
 /* Returns the place of K and V. */
 static inline struct state_place attn_place(const struct attn_params *p)
@@ -111,6 +122,13 @@ struct route_params {
     uint32_t n_used;
     bool normalized; /* the weights of a row are divided by their sum */
     float scale;     /* factor of all weights */
+};
+
+/* The columns of the experts of a route, in their order, have places in a wider row: column c of
+ * expert e is at places[e × (columns of an expert) + c], and all these places are distinct. */
+struct spread_params {
+    uint32_t width;         /* of the wider row */
+    const uint32_t *places; /* [experts, columns of an expert]; outlives the graph */
 };
 
 #define TURN_GROUP_MAX  256u

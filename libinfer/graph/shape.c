@@ -27,7 +27,7 @@ static const char *const op_names[] = {
     [GRAPH_STORE] = "store",   [GRAPH_COLS] = "cols",           [GRAPH_CAP] = "cap",
     [GRAPH_CONV] = "conv",     [GRAPH_DELTA] = "delta",         [GRAPH_ROUTE] = "route",
     [GRAPH_MIX] = "mix",       [GRAPH_BLEND] = "blend",         [GRAPH_LEVEL] = "level",
-    [GRAPH_PEAKS] = "peaks",   [GRAPH_TURN] = "turn",
+    [GRAPH_PEAKS] = "peaks",   [GRAPH_TURN] = "turn",           [GRAPH_SPREAD] = "spread",
 };
 
 const char *graph_op_name(enum graph_op op)
@@ -43,7 +43,7 @@ static unsigned n_inputs(const struct graph_node *node)
     case GRAPH_INPUT:
         return 0;
     case GRAPH_ATTENTION:
-        return node->attn.memory || node->attn.shared ? 1 : 3;
+        return attn_has_keys(&node->attn) ? 3 : 1;
     case GRAPH_DELTA:
         return 3;
     case GRAPH_MATMUL:
@@ -54,6 +54,7 @@ static unsigned n_inputs(const struct graph_node *node)
     case GRAPH_GLU:
     case GRAPH_ADD:
     case GRAPH_MIX:
+    case GRAPH_SPREAD:
     case GRAPH_LEVEL:
         return 2;
     default:
@@ -154,6 +155,8 @@ static int check_norm(struct graph_node *node, const struct graph_node *x, struc
                        node->group, x->width);
     if (!(node->f >= 0) || !isfinite(node->f))
         return err_set(reterr, EINVAL, "rms_norm: epsilon is negative or not finite");
+    if (node->bias.data && check_vector(node, &node->bias, node->group, reterr) < 0)
+        return -EINVAL;
     return node->w.data ? check_vector(node, &node->w, node->group, reterr) : 0;
 }
 
@@ -221,6 +224,22 @@ static int check_mix(struct graph_node *node, const struct graph_node *x,
     if (route->op != GRAPH_ROUTE || x->slots != route->slots || x->op == GRAPH_ROUTE)
         return err_set(reterr, EINVAL, "mix: its input has %u slots, its route %u", x->slots,
                        route->slots);
+    node->slots = 0;
+    return 0;
+}
+
+static int check_spread(struct graph_node *node, const struct graph_node *x,
+                        const struct graph_node *route, struct inf_err *reterr)
+{
+    const struct spread_params *p = &node->spread;
+
+    if (route->op != GRAPH_ROUTE || x->slots != route->slots || x->op == GRAPH_ROUTE)
+        return err_set(reterr, EINVAL, "spread: its input has %u slots, its route %u", x->slots,
+                       route->slots);
+    if (!p->places || (uint64_t)route->width * x->width > p->width)
+        return err_set(reterr, EINVAL, "spread: %u x %u columns do not have places in %u",
+                       route->width, x->width, p->width);
+    node->width = p->width;
     node->slots = 0;
     return 0;
 }
@@ -359,7 +378,7 @@ static int check_attention(const struct graph_node *node, const struct graph_nod
                        p->n_heads, p->head_dim);
     if (q->rows_kept)
         return err_set(reterr, EINVAL, "attention: its input has only the requested rows");
-    if (!p->memory && !p->shared && check_keys(node, k, v, reterr) < 0)
+    if (attn_has_keys(p) && check_keys(node, k, v, reterr) < 0)
         return -EINVAL;
     if (p->sinks.data && check_vector(node, &p->sinks, p->n_heads, reterr) < 0)
         return -EINVAL;
@@ -451,6 +470,8 @@ static int check_op(struct graph_node *node, const struct graph_node *const src[
         return check_route(node, src[0], reterr);
     case GRAPH_MIX:
         return check_mix(node, src[0], src[1], reterr);
+    case GRAPH_SPREAD:
+        return check_spread(node, src[0], src[1], reterr);
     case GRAPH_ROPE:
         return check_rope(node, src[0], reterr);
     case GRAPH_ATTENTION:
@@ -507,6 +528,7 @@ static bool slots_fit(const struct graph_node *node, const struct graph_node *co
     case GRAPH_TURN:
         return src[0]->op != GRAPH_ROUTE && (!src[1] || src[1]->op != GRAPH_ROUTE);
     case GRAPH_MIX:
+    case GRAPH_SPREAD:
         return true;
     default:
         for (unsigned i = 0; i < 3; i++)

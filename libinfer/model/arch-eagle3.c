@@ -11,7 +11,7 @@
  * of the target.
  */
 #include "core/err.h"
-#include "model/arch.h"
+#include "model/head.h"
 
 #include <errno.h>
 #include <string.h>
@@ -57,6 +57,11 @@ static int eagle3_finish(struct hparams *hp, enum arch_source source, struct inf
                        hp->n_layers);
     if (hp->head.norm_input)
         return err_set(reterr, EOPNOTSUPP, "a draft head with norm_before_fc is not supported");
+    if (hp->head.n_taps == 0)
+        hp->head.n_taps = HPARAMS_EAGLE3_TAPS;
+    if (hp->head.n_taps != HPARAMS_EAGLE3_TAPS)
+        return err_set(reterr, EOPNOTSUPP, "a draft head that reads %u layers is not supported",
+                       hp->head.n_taps);
     hp->head.is_head = true;
     hp->head.offsets = source == ARCH_HF;
     if (hp->head.n_target == 0)
@@ -106,7 +111,7 @@ static int eagle3_bind(struct binder *b)
 
     if (!head)
         return err_set(b->err, ENOMEM, "out of memory");
-    r = bind_split(b, model_w(m, SLOT_TAPS_JOIN), HPARAMS_TAPS, head->join);
+    r = head_bind_taps(b, head);
     if (r == 0)
         r = bind_split(b, layer_w(m, 0, SLOT_Q), 2, head->q);
     if (r == 0)
@@ -119,10 +124,42 @@ static int eagle3_bind(struct binder *b)
     return bind_tokens(b, head);
 }
 
+/* Multiplies the token's part @e and the hidden state's part @h of a row by the halves of a
+ * matrix. */
+static graph_ref head_product(struct graph *g, graph_ref e, graph_ref h, const struct weight w[2])
+{
+    const graph_ref part = graph_matmul(g, e, &w[0], NULL);
+
+    return graph_add(g, part, graph_matmul(g, h, &w[1], NULL));
+}
+
+static void eagle3_build(const struct model *m, const struct model *target, struct graph *g)
+{
+    const struct weight *embd = model_w(m, SLOT_EMBD);
+    const struct attn_params attn = layer_attn_params(m, 0);
+    graph_ref x, e, h, q, k;
+
+    x = graph_input(g, m->hp->n_embd);
+    h = layer_norm(m, g, 0, x, SLOT_HIDDEN_NORM);
+    e = graph_embed(g, embd->data ? embd : model_w(target, SLOT_EMBD), 1);
+    e = layer_norm(m, g, 0, e, SLOT_ATTN_NORM);
+    q = layer_heads(m, g, 0, head_product(g, e, h, m->head->q), SLOT_ABSENT);
+    k = layer_heads(m, g, 0, head_product(g, e, h, m->head->k), SLOT_ABSENT);
+    q = graph_rows(g, graph_attention(g, q, k, head_product(g, e, h, m->head->v), &attn));
+    x = graph_rows(g, m->hp->head.norm_residual ? h : x);
+    x = graph_add(g, x, layer_linear(m, g, 0, q, SLOT_OUT, SLOT_ABSENT));
+    h = layer_norm(m, g, 0, x, SLOT_FFN_NORM);
+    x = graph_add(g, x, layer_gated_ff(m, g, 0, h));
+    graph_export(g, x);
+    x = layer_norm(m, g, m->hp->n_layers, x, SLOT_OUT_NORM);
+    graph_output(g, graph_matmul(g, x, model_w(m, SLOT_HEAD), NULL));
+}
+
 const struct arch arch_eagle3 = {
     .desc = {"eagle3", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(slots, slots), .draft_head = true,
-             .unused = unused, .finish = eagle3_finish, .hf_extra = hf_extra_eagle3,
-             .hf_name = hf_name_eagle3},
+             .reads_layers = true, .unused = unused, .finish = eagle3_finish,
+             .hf_extra = hf_extra_eagle3, .hf_name = hf_name_eagle3},
     .bind = eagle3_bind,
+    .build_head = eagle3_build,
 };

@@ -19,14 +19,11 @@
 
 static const struct arch_gguf ggufs[] = {{"gemma4", ROPE_HALF}};
 
-static const struct arch_window window = {
-    .absent = 512, .every = 6, .theta = 10000, .hf_theta_key = "rope_local_base_freq"};
-
 #define GEMMA4_CLASS(name, type, more)                                                             \
     {                                                                                              \
         name, type, .n_kv_heads = 1, .head_dim = 256, .n_ctx = 131072, .partial = 0.25f,           \
                     .theta = 1e6f, .flags = CLASS_TIED | CLASS_PARTIAL_ROPE | (more),              \
-                    .window = &window                                                              \
+                    .window = &gemma4_window                                                       \
     }
 
 static const struct arch_class classes[] = {
@@ -36,21 +33,7 @@ static const struct arch_class classes[] = {
 };
 
 static const struct arch_field fields[] = {
-    {FIELD(act), FIELD_ACT, NULL, "hidden_activation", .absent = GRAPH_ACT_GELU_TANH},
-    {FIELD(final_softcap), FIELD_NUMBER, "final_logit_softcapping", "final_logit_softcapping",
-     .absent = 30},
-    {FIELD(n_kv_heads), FIELD_COUNT, "attention.head_count_kv", "num_key_value_heads",
-     .flags = FIELD_IN_GGUF | FIELD_IN_HF, .layer = FIELD_LAYER(n_kv_heads)},
-    {FIELD(gemma.n_kv_heads_full), FIELD_COUNT, NULL, "num_global_key_value_heads"},
-    {FIELD(gemma.head_dim_full), FIELD_COUNT, "attention.key_length", "global_head_dim",
-     .absent = 512},
-    {FIELD(gemma.head_dim_window), FIELD_COUNT, "attention.key_length_swa", "head_dim",
-     .absent = 256},
-    {FIELD(gemma.n_shared), FIELD_COUNT, "attention.shared_kv_layers", "num_kv_shared_layers",
-     .flags = FIELD_ZERO},
-    {FIELD(gemma.per_layer), FIELD_COUNT, "embedding_length_per_layer_input",
-     "hidden_size_per_layer_input", .flags = FIELD_ZERO},
-    {FIELD(gemma.k_is_v), FIELD_FLAG, NULL, "attention_k_eq_v"},
+    GEMMA4_FIELDS,
     {FIELD(gemma.double_shared), FIELD_FLAG, NULL, "use_double_wide_mlp"},
     {FIELD(experts.n), FIELD_COUNT, "expert_count", "num_experts"},
     {FIELD(experts.n_used), FIELD_COUNT, "expert_used_count", "top_k_experts"},
@@ -110,25 +93,6 @@ static const char *const unused[] = {"vision_tower.", "visual.",      "audio_tow
                                      "embed_vision.", "embed_audio.", "vision_embed",
                                      "audio_embed",   "multi_modal_", NULL};
 
-/* Sets what the layers of each kind have. */
-static void gemma4_set_layers(struct hparams *hp, enum arch_source source)
-{
-    const struct hparams_gemma *p = &hp->gemma;
-    const uint32_t n = MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS);
-
-    for (uint32_t i = 0; i < n; i++) {
-        struct hparams_layer *l = &hp->layers[i];
-        const bool full = l->kind == LAYER_FULL;
-
-        l->head_dim = full ? p->head_dim_full : p->head_dim_window;
-        l->sparse = hp->experts.n > 0;
-        if (source == ARCH_HF && full && p->k_is_v && p->n_kv_heads_full > 0)
-            l->n_kv_heads = p->n_kv_heads_full;
-        if (source == ARCH_HF && l->shared > 0 && p->double_shared)
-            l->n_ff = 2 * hp->n_ff;
-    }
-}
-
 static int gemma4_finish(struct hparams *hp, enum arch_source source, struct inf_err *reterr)
 {
     const int r = gemma_share_layers(hp, reterr);
@@ -136,16 +100,10 @@ static int gemma4_finish(struct hparams *hp, enum arch_source source, struct inf
     if (r < 0)
         return r;
     hp->embd_scale = sqrtf((float)hp->n_embd);
-    hp->attn_scale = 1;
     hp->experts.norm_topk = true;
-    hp->head_dim = hp->gemma.head_dim_full;
-    hp->rope_dims = hp->gemma.head_dim_full;
-    hp->rope_dims_window = hp->gemma.head_dim_window;
-    if (hp->rope_proportional)
-        hp->rope_pairs = (uint32_t)(hp->rope_partial * (float)hp->gemma.head_dim_full / 2);
     if (hp->gemma.per_layer > 1u << 14)
         return err_set(reterr, EBADMSG, "per-layer embeddings of %u columns", hp->gemma.per_layer);
-    gemma4_set_layers(hp, source);
+    gemma4_set_heads(hp, source);
     return 0;
 }
 
@@ -236,7 +194,7 @@ static void gemma4_build(const struct model *m, struct graph *g)
 
 const struct arch arch_gemma4 = {
     .desc = {"gemma4", .plain_gguf = true, ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
-             ARCH_TABLE(fields, fields), ARCH_TABLE(refused_hf, refused), .window = &window,
+             ARCH_TABLE(fields, fields), ARCH_TABLE(refused_hf, refused), .window = &gemma4_window,
              ARCH_TABLE(slots, slots), .unused = unused, .finish = gemma4_finish,
              .to_hf = gemma4_to_hf},
     .build = gemma4_build,

@@ -31,20 +31,8 @@ struct model_lora {
     struct weight a, b; /* [rank, in] and [out, rank]; zeroed: none */
 };
 
-/* The parts of a draft head that are not weights of slots. */
-struct model_head {
-    struct weight join[HPARAMS_TAPS]; /* parts of SLOT_TAPS_JOIN, one for each hidden state */
-    struct weight q[2], k[2], v[2];   /* halves, for the embedding and for the hidden state */
-    int32_t *tokens;                  /* [head.n_vocab]: the tokens of the target; NULL: all */
-};
-
-/* The state of a graph of a target while it is built. */
-struct model_taps {
-    const struct model_head *head;
-    uint32_t layers[HPARAMS_TAPS];
-    uint32_t n;    /* layers that were reached */
-    graph_ref sum; /* of the products so far */
-};
+struct model_head; /* head.h */
+struct model_taps;
 
 struct model {
     const struct format *f;
@@ -60,7 +48,12 @@ struct model {
     /* The halves of SLOT_PREDICT_JOIN: [n_embd, n_embd] each, for the embedding and for the hidden
      * state. */
     struct weight predict_join[2];
-    bool exports;                  /* while a graph is built: it exports the hidden states */
+    bool exports;  /* while a graph is built: it exports the hidden states */
+    bool assisted; /* while a graph is built: an assistant of Gemma 4 drafts for the
+                      model (model_build_tapped()) */
+    /* [n_layers], of layers with keys of their own: [head_dim], the numbers by which the norm of
+     * queries was multiplied (balance.c). Zeroed: it was not changed; NULL: no norm was. */
+    struct weight *query_factors;
     const struct model_head *head; /* NULL: the model is no draft head */
     struct model_taps *taps;    /* while a graph is built: what a draft head reads; NULL: nothing */
     uint8_t slot_index[SLOT_N]; /* the number of a slot in the table; SLOT_NONE: not in the table */
@@ -101,12 +94,18 @@ struct arch {
     /* Builds the graph only up to the last norm; the caller adds the pooling. NULL: use
      * layer_decoder_rows(). */
     graph_ref (*build_rows)(const struct model *m, struct graph *g, enum pooling pooling);
+    /* Draft heads: builds what model_build_head() and model_build_store() return, without groups of
+     * state. */
+    void (*build_head)(const struct model *m, const struct model *target, struct graph *g);
+    void (*build_store)(const struct model *m, struct graph *g);
+    /* Does what model_head_fits() does. NULL: the head reads hidden states of layers. */
+    int (*head_fits)(const struct model *m, const struct model *target, struct inf_err *reterr);
 };
 
 extern const struct arch arch_llama, arch_qwen2, arch_qwen3, arch_bert, arch_modern_bert,
     arch_gemma_embedding, arch_jina_v4, arch_qwen2_moe, arch_qwen3_moe, arch_qwen3_next,
     arch_qwen35, arch_gemma2, arch_gemma3, arch_gemma3n, arch_gemma4, arch_gpt_oss, arch_bitnet,
-    arch_eagle3;
+    arch_eagle3, arch_dflash, arch_assistant;
 
 /* weights.c: returns the weight of a slot in layer @i_layer, or outside the layers. If the
  * architecture or the layer does not have it, the weight is zeroed. */
@@ -162,7 +161,7 @@ void bind_put(struct binder *b, uint32_t i_layer, enum slot slot, const struct w
 /* predictor.c: divides the columns of a matrix into @n equal parts: to[0] … to[n - 1], n at most
  * BIND_PARTS. A rotation of the input is divided, too. -EOPNOTSUPP: its groups reach across the
  * parts; -ENOMEM. */
-#define BIND_PARTS 3u
+#define BIND_PARTS HPARAMS_TAPS
 int bind_split(struct binder *b, const struct weight *w, uint32_t n, struct weight *to);
 /* bind-interleaved.c: a function for the member `bind` of struct arch. Binds the experts of gpt-oss
  * that the table of slots does not describe. Errors are those of weights_bind(). */
@@ -253,8 +252,6 @@ graph_ref layer_norm(const struct model *m, struct graph *g, uint32_t i_layer, g
 graph_ref layer_embed(const struct model *m, struct graph *g);
 /* Begins layer @i_layer of a decoder, whose input is @x. */
 void layer_begin(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x);
-/* head.c: adds what a draft head reads of the input @x of a layer. */
-void head_tap(struct model_taps *taps, struct graph *g, uint32_t i_layer, graph_ref x);
 /* Applies the norm of a slot to each head, if the layer has it, and then the rotation. */
 graph_ref layer_heads(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                       enum slot norm);
@@ -271,6 +268,10 @@ struct attn_params layer_attn_once(const struct model *m, uint32_t i_layer);
 graph_ref layer_gated_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
 /* Builds a feed-forward part from the normalized rows @h, with or without experts. */
 graph_ref layer_ff(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h);
+/* Builds a whole layer of a plain decoder or encoder on @x. If @ends, only rows with requested
+ * logits remain after attention. */
+graph_ref layer_whole(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                      const struct attn_params *attn, bool ends);
 /* Adds @h, the result of attention or of the feed-forward part, to @x. If the layer has the norm
  * @norm, @h is normalized first. */
 graph_ref layer_add(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,

@@ -99,6 +99,25 @@ static bool balance_reads(const struct model *m, uint32_t i_layer, uint32_t i_ow
            (l->shared > 0 ? l->shared - 1u == i_owner : i_layer == i_owner);
 }
 
+/* Remembers by which factors the queries of layer @i_owner are multiplied, for models that read its
+ * keys (arch-gemma4-assistant.c). */
+static int balance_note(struct model *m, uint32_t i_owner, const int8_t *exponents,
+                        struct inf_err *reterr)
+{
+    const uint32_t n = hparams_head_dim(m->hp, i_owner);
+    float *factors = arena_alloc(&m->arena, n * sizeof(*factors));
+
+    if (!m->query_factors)
+        m->query_factors = arena_zalloc(&m->arena, m->hp->n_layers * sizeof(*m->query_factors));
+    if (!factors || !m->query_factors)
+        return err_set(reterr, ENOMEM, "out of memory");
+    for (uint32_t d = 0; d < n; d++)
+        factors[d] = ldexpf(1, -exponents[d]);
+    m->query_factors[i_owner] = (struct weight){
+        .data = factors, .dtype = INF_DTYPE_F32, .rows = 1, .cols = n, .name = "(balance)"};
+    return 0;
+}
+
 /* Balances the keys of a layer with the queries of all layers that read them. */
 static int balance_layer(struct model *m, uint32_t i_owner, int8_t *exponents,
                          struct inf_err *reterr)
@@ -117,7 +136,9 @@ static int balance_layer(struct model *m, uint32_t i_owner, int8_t *exponents,
             return 0;
     if (!balance_exponents(q, k, &rope, hparams_head_dim(m->hp, i_owner), exponents))
         return 0;
-    r = balance_apply(m, i_owner, SLOT_K_NORM, exponents, 1, reterr);
+    r = balance_note(m, i_owner, exponents, reterr);
+    if (r == 0)
+        r = balance_apply(m, i_owner, SLOT_K_NORM, exponents, 1, reterr);
     for (uint32_t i = i_owner; r == 0 && i < m->hp->n_layers; i++)
         if (balance_reads(m, i, i_owner))
             r = balance_apply(m, i, SLOT_Q_NORM, exponents, -1, reterr);

@@ -105,9 +105,15 @@ uint32_t dim_of(const struct hparams *hp, uint32_t i_layer, enum arch_dim dim)
     case DIM_DELTA_TAPS:
         return dim_of_delta(&hp->delta, dim);
     case DIM_TARGETS:
-        return HPARAMS_TAPS * hp->head.n_target;
+        return hp->head.n_taps * hp->head.n_target;
     case DIM_HEAD_VOCAB:
         return hp->head.n_vocab;
+    case DIM_TARGET:
+        return hp->head.n_target;
+    case DIM_TARGET_2:
+        return 2 * hp->head.n_target;
+    case DIM_CLUSTERS:
+        return hp->head.n_clusters;
     }
     return 0;
 }

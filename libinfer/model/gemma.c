@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the parts of graphs that Gemma 3n and Gemma 4 share. */
+/* Sets the layers, and builds the parts of graphs, that Gemma 3n, Gemma 4 and the assistants of
+ * Gemma 4 share. */
 #include "model/gemma.h"
 
 #include <errno.h>
@@ -30,6 +31,33 @@ int gemma_share_layers(struct hparams *hp, struct inf_err *reterr)
         hp->layers[i].shared = (uint16_t)owner[full];
     }
     return 0;
+}
+
+const struct arch_window gemma4_window = {
+    .absent = 512, .every = 6, .theta = 10000, .hf_theta_key = "rope_local_base_freq"};
+
+void gemma4_set_heads(struct hparams *hp, enum arch_source source)
+{
+    const struct hparams_gemma *p = &hp->gemma;
+    const uint32_t n = MIN(hp->n_layers, (uint32_t)HPARAMS_MAX_LAYERS);
+
+    hp->attn_scale = 1;
+    hp->head_dim = p->head_dim_full;
+    hp->rope_dims = p->head_dim_full;
+    hp->rope_dims_window = p->head_dim_window;
+    if (hp->rope_proportional)
+        hp->rope_pairs = (uint32_t)(hp->rope_partial * (float)p->head_dim_full / 2);
+    for (uint32_t i = 0; i < n; i++) {
+        struct hparams_layer *l = &hp->layers[i];
+        const bool full = l->kind == LAYER_FULL;
+
+        l->head_dim = full ? p->head_dim_full : p->head_dim_window;
+        l->sparse = hp->experts.n > 0;
+        if (source == ARCH_HF && full && p->k_is_v && p->n_kv_heads_full > 0)
+            l->n_kv_heads = p->n_kv_heads_full;
+        if (source == ARCH_HF && l->shared > 0 && p->double_shared)
+            l->n_ff = 2 * hp->n_ff;
+    }
 }
 
 graph_ref gemma_attention(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref h)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Declares the parts of graphs that Gemma 3n and Gemma 4 share (gemma.c). */
+/* Declares what Gemma 3n, Gemma 4 and the assistants of Gemma 4 share (gemma.c). */
 
 #include "model/arch.h"
 
@@ -19,6 +19,35 @@ graph_ref gemma_inputs(const struct model *m, struct graph *g, graph_ref x);
  * the residual stream @x. The caller applies the norm that follows. */
 graph_ref gemma_apply_inputs(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
                              graph_ref inputs);
+
+/* The windows of Gemma 4. */
+extern const struct arch_window gemma4_window;
+/* Sets the heads, the positions and the layers of Gemma 4 from the fields below. */
+void gemma4_set_heads(struct hparams *hp, enum arch_source source);
+
+/* The fields of Gemma 4 that its assistants have, too. */
+#define GEMMA4_FIELDS                                                                              \
+    {FIELD(act), FIELD_ACT, NULL, "hidden_activation", .absent = GRAPH_ACT_GELU_TANH},             \
+        {FIELD(final_softcap), FIELD_NUMBER, "final_logit_softcapping", "final_logit_softcapping", \
+         .absent = 30},                                                                            \
+        {FIELD(n_kv_heads),                                                                        \
+         FIELD_COUNT,                                                                              \
+         "attention.head_count_kv",                                                                \
+         "num_key_value_heads",                                                                    \
+         .flags = FIELD_IN_GGUF | FIELD_IN_HF,                                                     \
+         .layer = FIELD_LAYER(n_kv_heads)},                                                        \
+        {FIELD(gemma.n_kv_heads_full), FIELD_COUNT, NULL, "num_global_key_value_heads"},           \
+        {FIELD(gemma.head_dim_full), FIELD_COUNT, "attention.key_length", "global_head_dim",       \
+         .absent = 512},                                                                           \
+        {FIELD(gemma.head_dim_window), FIELD_COUNT, "attention.key_length_swa", "head_dim",        \
+         .absent = 256},                                                                           \
+        {FIELD(gemma.n_shared), FIELD_COUNT, "attention.shared_kv_layers", "num_kv_shared_layers", \
+         .flags = FIELD_ZERO},                                                                     \
+        {FIELD(gemma.per_layer), FIELD_COUNT, "embedding_length_per_layer_input",                  \
+         "hidden_size_per_layer_input", .flags = FIELD_ZERO},                                      \
+    {                                                                                              \
+        FIELD(gemma.k_is_v), FIELD_FLAG, NULL, "attention_k_eq_v"                                  \
+    }
 
 /* A vector of a layer, in the list of an architecture's tensors. */
 #define GEMMA_VECTOR(id, gguf, hf, cols, ...)                                                      \

@@ -92,12 +92,17 @@ static struct groups groups_of(const struct hparams *hp, uint32_t n)
 
 void groups_add(const struct model *m, struct graph *g)
 {
-    const struct groups gs = groups_of(m->hp, m->hp->n_layers);
+    struct groups gs = groups_of(m->hp, m->hp->n_layers);
 
     if (!groups_needed(m->hp))
         return;
-    for (uint32_t i = 0; i < gs.n; i++)
+    for (uint32_t i = 0; i < gs.n; i++) {
+        /* The row of an assistant before a row of the model sees two earlier tokens more: the
+         * window does not include its own token, and has one token more. */
+        if (gs.groups[i].rule == STATE_WINDOW && m->assisted)
+            gs.groups[i].window += 2;
         graph_add_group(g, &gs.groups[i]);
+    }
 }
 
 struct state_place group_place(const struct model *m, uint32_t i_layer)

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "model/arch.h"
+#include "model/head.h"
 
 graph_ref layer_embed(const struct model *m, struct graph *g)
 {
@@ -208,13 +208,19 @@ static graph_ref layer_feed_forward(const struct model *m, struct graph *g, uint
     return layer_add(m, g, i_layer, x, layer_ff(m, g, i_layer, h), SLOT_FFN_POST_NORM);
 }
 
+graph_ref layer_whole(const struct model *m, struct graph *g, uint32_t i_layer, graph_ref x,
+                      const struct attn_params *attn, bool ends)
+{
+    return layer_feed_forward(m, g, i_layer, layer_attention(m, g, i_layer, x, attn, ends));
+}
+
 void layer_head(const struct model *m, struct graph *g, graph_ref x)
 {
     x = layer_norm(m, g, m->hp->n_layers, x, SLOT_OUT_NORM);
-    if (m->exports) {
+    if (m->exports || m->assisted)
         graph_export(g, x);
+    if (m->exports)
         x = graph_rows(g, x);
-    }
     x = graph_matmul(g, x, model_w(m, SLOT_HEAD), NULL);
     if (m->hp->final_softcap > 0)
         x = graph_cap(g, x, m->hp->final_softcap);
@@ -229,8 +235,7 @@ void layer_decoder(const struct model *m, struct graph *g)
         const struct attn_params attn = layer_attn_params(m, i);
 
         layer_begin(m, g, i, x);
-        x = layer_attention(m, g, i, x, &attn, i == m->hp->n_layers - 1);
-        x = layer_feed_forward(m, g, i, x);
+        x = layer_whole(m, g, i, x, &attn, i == m->hp->n_layers - 1);
     }
     layer_head(m, g, x);
 }
@@ -242,8 +247,7 @@ graph_ref layer_decoder_rows(const struct model *m, struct graph *g, enum poolin
     for (uint32_t i = 0; i < m->hp->n_layers; i++) {
         const struct attn_params attn = layer_attn_once(m, i);
 
-        x = layer_attention(m, g, i, x, &attn, layer_rows_end(m, i, pooling));
-        x = layer_feed_forward(m, g, i, x);
+        x = layer_whole(m, g, i, x, &attn, layer_rows_end(m, i, pooling));
     }
     return layer_norm(m, g, m->hp->n_layers, x, SLOT_OUT_NORM);
 }

@@ -56,20 +56,43 @@ int model_build_predictor(const struct model *m, struct graph **ret_graph, struc
 
 /* head.c: a draft head is a model that only drafts tokens for another model, its target. */
 bool model_is_head(const struct model *m);
+/* Returns the kind of drafts that a draft head makes ("eagle3", "dflash"); NULL: the model is no
+ * draft head. */
+const char *model_head_kind(const struct model *m);
+/* Returns whether the model is an assistant of Gemma 4, which reads the keys and values of its
+ * target. */
+bool model_head_assists(const struct model *m);
+/* Returns the width of the hidden states that the draft head reads. */
+uint32_t model_head_width(const struct model *m);
 /* Returns the tokens [*ret_n] of the target that the rows of the head's output stand for; NULL:
  * token i is row i. Only for draft heads. */
 const int32_t *model_head_tokens(const struct model *m, uint32_t *ret_n);
 /* Checks whether the draft head @m can draft for @target. -EINVAL. */
 int model_head_fits(const struct model *m, const struct model *target, struct inf_err *reterr);
-/* Does what model_build() does, with a GRAPH_EXPORT node for the hidden states, [rows, n_embd of
- * @head], that the draft head @head reads. -EOPNOTSUPP: the architecture does not allow this. */
+/* Does what model_build() does, with a GRAPH_EXPORT node for the hidden states that the draft head
+ * @head reads, [rows, model_head_width()]. If @head is an assistant, these are only the rows with
+ * logits, and windows keep two tokens more. -EOPNOTSUPP: the architecture does not allow this. */
 int model_build_tapped(const struct model *m, const struct model *head, struct graph **ret_graph,
                        struct inf_err *reterr);
 /* Builds the graph of the draft head @m for @target. Like model_build_predictor(): row i of a batch
- * has a token and, in `input`, the hidden state of the token before it. The graph borrows from both
- * models. */
+ * has a token and, in `input`, the hidden state of the token before it. The graph of an assistant
+ * reads the store of @target, and a row at position p sees the tokens before p. The graph borrows
+ * from both models. */
 int model_build_head(const struct model *m, const struct model *target, struct graph **ret_graph,
                      struct inf_err *reterr);
+/*
+ * Some draft heads draft a block of tokens in one step. Returns the largest number of tokens of a
+ * block, including the token before those that are drafted; 0: @m drafts one token in each step. In
+ * *ret_mask, returns the token that stands for the tokens that are drafted.
+ *
+ * The graph of model_build_head() then has no input. The rows of a sequence are its newest token
+ * and then the mask for each token that is drafted, whose logits are those of this row. The keys
+ * and values of the tokens before are those of the hidden states, which model_build_store() stores.
+ */
+uint32_t model_head_block(const struct model *m, int32_t *ret_mask);
+/* Builds the graph that stores the keys and values of tokens. Row i of a batch has the hidden state
+ * of token i in `input`, and no logits are requested. Only for draft heads with blocks. */
+int model_build_store(const struct model *m, struct graph **ret_graph, struct inf_err *reterr);
 
 /* The output computed from the rows of a text. */
 enum model_make {

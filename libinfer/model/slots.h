@@ -136,9 +136,13 @@ enum slot {
     SLOT_PREDICT_HEAD,
 
     /* Draft heads. */
-    SLOT_TAPS_JOIN, /* [n_embd, 3 × width of the other model]: joins hidden states of three layers
-                     */
-    SLOT_HIDDEN_NORM, /* of what the joined matrix computes */
+    SLOT_TAPS_JOIN, /* [n_embd, layers × width of the other model]: joins hidden states of several
+                       layers */
+    SLOT_HIDDEN_NORM, /* of what this matrix computes */
+    SLOT_ASSIST_IN, /* [n_embd, 2 × width of the other model]: makes the input of the first layer of
+                       an embedding and a hidden state of that model */
+    SLOT_ASSIST_OUT, /* [width of the other model, n_embd]: makes the next such hidden state */
+    SLOT_CENTROIDS,  /* [clusters, n_embd]: scores of clusters of tokens */
 
     SLOT_N,
 };

@@ -14,16 +14,16 @@
  * Blocks of windows that later rows do not see are given back when a draft begins, and not during
  * the draft: the text may go on from any of its positions.
  */
-#include "sched/drafter.h"
+#include "sched/drafter-impl.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "draft/rates.h"
+#include "sched/assistant.h"
 #include "sched/request.h"
 
 /* Creates the samplers, for rows of @n_row logits. -ENOMEM. */
@@ -50,9 +50,9 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
     d->n_ctx = limits->max_ctx;
     d->jobs = NEW(struct draft_job, limits->max_seqs);
     d->tokens = NEW(int32_t, limits->max_rows);
-    d->logit_rows = NEW(uint32_t, limits->max_seqs);
+    d->logit_rows = NEW(uint32_t, limits->max_logits);
     d->parts = NEW(struct batch_seq, limits->max_seqs);
-    d->i_jobs = NEW(uint32_t, limits->max_seqs);
+    d->i_jobs = NEW(uint32_t, limits->max_logits);
     if (d->runner->n_hidden > 0)
         d->input = NEW(float, (size_t)limits->max_rows * d->runner->n_hidden);
     if (d->jobs && d->tokens && d->logit_rows && d->parts && d->i_jobs &&
@@ -72,7 +72,7 @@ int drafter_use_head(struct drafter *d, const int32_t *tokens)
 {
     const size_t n = (size_t)d->n_all * d->runner->backend->ops->n_threads(d->runner->backend);
 
-    d->shift = 1;
+    d->shift = d->name_shift = 1;
     if (!tokens)
         return 0;
     d->wide = NEW(float, n);
@@ -84,6 +84,12 @@ int drafter_use_head(struct drafter *d, const int32_t *tokens)
     d->n_vocab = d->n_all;
     d->is_narrow = false;
     return make_samplers(d, d->n_vocab);
+}
+
+void drafter_use_assistant(struct drafter *d)
+{
+    assert(d->input && d->runner->shares_pool);
+    d->assists = true;
 }
 
 struct drafter *drafter_free(struct drafter *d)
@@ -107,6 +113,10 @@ void drafter_start(struct drafter *d, struct seq *seq)
 {
     struct seq_model *m = &seq->draft.model;
 
+    if (d->assists) {
+        assistant_start(d, seq);
+        return;
+    }
     m->ahead = NEW(int32_t, DRAFT_MAX);
     if (d->input)
         m->hidden = NEW(float, (size_t)HIDDEN_ROWS * d->runner->n_hidden);
@@ -133,25 +143,23 @@ void drafter_drop(struct seq *seq)
 {
     struct seq_model *m = &seq->draft.model;
 
-    if (!m->table.pool)
-        return;
-    kv_table_truncate(&m->table, 0);
+    if (m->table.pool)
+        kv_table_truncate(&m->table, 0);
     m->n_kv = m->n_ahead = m->n_skipped = m->n_held = 0;
     m->is_followed = false;
 }
 
-/* Returns the names of the blocks of a sequence. Row i of a draft head has token i + shift, so
- * the last row of a block has the first token of the next block, and the block has the name of that
- * next block. */
+/* Returns the names of the blocks of a sequence. With `name_shift`, the last row of a block has the
+ * first token of the next block, and the block has the name of that next block. */
 static const struct kv_name *block_names(const struct drafter *d, const struct seq *seq,
                                          uint32_t *ret_n)
 {
     const struct kv_name *names = seq_names(seq, ret_n);
 
-    if (!names || *ret_n < d->shift)
+    if (!names || *ret_n < d->name_shift)
         return NULL;
-    *ret_n -= d->shift;
-    return names + d->shift;
+    *ret_n -= d->name_shift;
+    return names + d->name_shift;
 }
 
 /* Shares blocks that another sequence with the same beginning has computed, for at most @max_rows
@@ -180,11 +188,20 @@ static void name_blocks(const struct drafter *d, struct seq *seq)
         kv_table_name(&m->table, names, MIN(n, (m->n_kv - d->shift) / seq->req->block_tokens));
 }
 
+bool drafter_has_state(const struct drafter *d, const struct seq *seq)
+{
+    const struct seq_model *m = &seq->draft.model;
+
+    return (d->assists ? m->hidden != NULL : m->table.pool != NULL) && seq->n_tokens < d->n_ctx;
+}
+
 uint32_t drafter_follow(struct drafter *d, struct seq *seq)
 {
     struct seq_model *m = &seq->draft.model;
     uint32_t n_right = 0;
 
+    if (d->assists)
+        return assistant_follow(d, seq);
     if (!m->table.pool || seq->n_tokens >= d->n_ctx)
         return UINT32_MAX;
     if (d->input) {
@@ -212,7 +229,7 @@ uint32_t drafter_follow(struct drafter *d, struct seq *seq)
     return seq->n_tokens - m->n_kv;
 }
 
-static void begin_step(struct drafter *d)
+void drafter_begin_step(struct drafter *d)
 {
     d->n_rows = d->n_parts = d->n_logits = 0;
 }
@@ -220,31 +237,33 @@ static void begin_step(struct drafter *d)
 /* Adds @n_rows rows of the text from position @pos on to the step. A token that the draft model
  * does not have is replaced. @hidden [n_rows, n_hidden]: the input of the rows; NULL if the drafter
  * has a draft model. */
-static void add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uint32_t n_rows,
-                     const float *hidden)
+void drafter_add_rows(struct drafter *d, const struct seq *seq, uint32_t pos, uint32_t n_rows,
+                      const float *hidden)
 {
     const struct seq_model *m = &seq->draft.model;
     const size_t n_hidden = d->runner->n_hidden;
 
-    d->parts[d->n_parts++] = kv_table_part(&m->table, d->n_rows, pos - m->n_skipped, n_rows);
+    d->parts[d->n_parts++] = d->assists
+                                 ? assistant_part(seq, d->n_rows)
+                                 : kv_table_part(&m->table, d->n_rows, pos - m->n_skipped, n_rows);
     if (hidden)
         memcpy(d->input + d->n_rows * n_hidden, hidden, n_rows * n_hidden * sizeof(float));
     for (uint32_t i = 0; i < n_rows; i++) {
-        const int32_t token = seq->tokens[pos + i];
+        const int32_t token = seq->tokens[pos - d->shift + d->name_shift + i];
 
         d->tokens[d->n_rows++] = (uint32_t)token < d->n_vocab ? token : 0;
     }
 }
 
 /* Requests the logits of the last row that was added. */
-static void want_logits(struct drafter *d, uint32_t i_job)
+void drafter_want_logits(struct drafter *d, uint32_t i_job)
 {
     d->jobs[i_job].i_logit = d->n_logits;
     d->i_jobs[d->n_logits] = i_job;
     d->logit_rows[d->n_logits++] = d->n_rows - 1;
 }
 
-static int run_step(struct drafter *d)
+int drafter_run_step(struct drafter *d)
 {
     const struct batch batch = {
         .n_rows = d->n_rows,
@@ -256,6 +275,8 @@ static int run_step(struct drafter *d)
         .logit_rows = d->logit_rows,
     };
 
+    if (d->block > 0)
+        return runner_store(d->runner, &batch);
     for (uint32_t i = 0; d->runner->tops && i < d->n_logits; i++)
         d->runner->tops[i].n_wanted = 0;
     return runner_forward(d->runner, &batch);
@@ -263,7 +284,7 @@ static int run_step(struct drafter *d)
 
 /* Makes room for @n_rows rows after the computed tokens, of which the first @n_text are tokens of
  * the text. Returns the number of rows for which there is room. */
-static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
+uint32_t drafter_make_room(struct seq_model *m, uint32_t n_rows)
 {
     uint32_t n;
 
@@ -275,7 +296,7 @@ static uint32_t make_room(struct seq_model *m, uint32_t n_rows)
 }
 
 /* Records that the state includes @n more tokens of the text, and drops their hidden states. */
-static void count_rows(const struct drafter *d, struct seq_model *m, uint32_t n)
+void drafter_count_rows(const struct drafter *d, struct seq_model *m, uint32_t n)
 {
     const size_t n_hidden = d->runner->n_hidden;
 
@@ -319,24 +340,25 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     const uint64_t begin = clock_usec();
     int r;
 
-    begin_step(d);
+    drafter_begin_step(d);
     for (uint32_t i = 0; i < n && left > 0; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
         const uint32_t n_known = m->hidden ? m->n_held : UINT32_MAX;
-        const uint32_t n_rows = make_room(m, MIN(MIN(rows_to_border(d, seqs[i]), n_known), left));
+        const uint32_t n_rows =
+            drafter_make_room(m, MIN(MIN(rows_to_border(d, seqs[i]), n_known), left));
 
         if (n_rows == 0)
             continue;
-        add_rows(d, seqs[i], m->n_kv, n_rows, m->hidden);
+        drafter_add_rows(d, seqs[i], m->n_kv, n_rows, m->hidden);
         left -= n_rows;
     }
     if (d->n_rows == 0)
         return 0;
-    r = run_step(d);
+    r = drafter_run_step(d);
     for (uint32_t i = 0; i < n; i++) {
         struct seq_model *m = &seqs[i]->draft.model;
 
-        count_rows(d, m, m->table.n_tokens + m->n_skipped - m->n_kv);
+        drafter_count_rows(d, m, m->table.n_tokens + m->n_skipped - m->n_kv);
         if (r < 0)
             drafter_drop(seqs[i]);
         else
@@ -345,23 +367,6 @@ int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t 
     if (r == 0 && d->n_rows >= 16)
         d->row_usec = (double)(clock_usec() - begin) / d->n_rows;
     return r;
-}
-
-/* Makes the mask of the next drafted token. Returns NULL if the draft must end. */
-static const uint32_t *draft_mask(const struct draft_job *job)
-{
-    struct seq *seq = job->seq;
-    struct mask *mask = &seq->mask;
-
-    if (job->n > 0) {
-        struct mask *fork = &seq->draft.masks[job->n - 1];
-
-        if (mask_fork(job->n > 1 ? fork - 1 : mask, seq->tokens[seq->n_tokens + job->n - 1],
-                      fork) != 0)
-            return NULL;
-        mask = fork;
-    }
-    return mask_make(mask) == 0 ? mask->bits : NULL;
 }
 
 /* Begins the state of a sequence anew with the token at @pos, or with a draft head, with the token
@@ -413,92 +418,6 @@ int drafter_take_hidden(struct drafter *d, struct seq *seq, uint32_t pos, uint32
     return r;
 }
 
-/* Puts the logits of a draft head into a row for all tokens. The head may know rows of the large
- * model's embedding for which the tokenizer has no token. */
-static float *widen(const struct drafter *d, unsigned i_thread, const float *logits)
-{
-    float *row = d->wide + (size_t)i_thread * d->n_vocab;
-
-    for (uint32_t i = 0; i < d->runner->n_vocab; i++)
-        if ((uint32_t)d->token_of[i] < d->n_vocab)
-            row[d->token_of[i]] = logits[i];
-    return row;
-}
-
-/* Chooses a drafted token as the engine would choose it for the request. If the draft model lacks
- * tokens of the large model, biases, penalties and forbidden tokens, which may name these tokens,
- * are left out. */
-static bool pick_token(const struct drafter *d, struct sampler *sampler, struct draft_job *job,
-                       float *logits)
-{
-    struct seq *seq = job->seq;
-    struct sample_params params = seq->req->sampling;
-    struct sample_text text = {
-        .tokens = seq->tokens, .n_tokens = seq->n_tokens + job->n, .n_prompt = seq->req->n_prompt};
-
-    if (seq->mask.matcher) {
-        text.mask = draft_mask(job);
-        if (!text.mask)
-            return false;
-    }
-    if (d->is_narrow) {
-        params.n_bias = 0;
-        params.repetition = 1;
-        params.presence = params.frequency = 0;
-        params.dry.multiplier = 0;
-    } else {
-        seq_forbidden(seq, seq_n_generated(seq) + job->n, seq->channel.place, &text);
-    }
-    return sampler_pick(sampler, &params, &text, &job->sampling, logits,
-                        &seq->tokens[seq->n_tokens + job->n]) == 0;
-}
-
-static void take_logits(void *arg, unsigned i_thread, unsigned n_threads UNUSED)
-{
-    struct drafter *d = arg;
-    uint32_t i;
-
-    while ((i = atomic_fetch_add_explicit(&d->next_logit, 1, memory_order_relaxed)) < d->n_logits) {
-        struct draft_job *job = &d->jobs[d->i_jobs[i]];
-
-        float *logits = runner_logits(d->runner, i);
-
-        if (d->token_of)
-            logits = widen(d, i_thread, logits);
-        if (pick_token(d, d->samplers[i_thread], job, logits))
-            job->n++;
-        else
-            job->n_wanted = job->n;
-    }
-}
-
-static void take_all_logits(struct drafter *d)
-{
-    struct backend *b = d->runner->backend;
-
-    atomic_store_explicit(&d->next_logit, 0, memory_order_relaxed);
-    if (d->n_logits > 1)
-        b->ops->parallel(b, take_logits, d);
-    else
-        take_logits(d, 0, 1);
-}
-
-/* Copies the state of the sequence's sampling, so that a draft changes nothing in it. */
-static void copy_sampling(struct draft_job *job)
-{
-    const struct sample_state *from = &job->seq->sampling;
-
-    job->sampling = *from;
-    if (from->draw) {
-        job->draw = *from->draw;
-        job->sampling.draw = &job->draw;
-    }
-    if (from->xtc) {
-        job->xtc = *from->xtc;
-        job->sampling.xtc = &job->xtc;
-    }
-}
-
 /* Adds the first rows of a job: the tokens of the text that are missing. Makes room for the whole
  * draft, or makes the draft shorter. */
 static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
@@ -508,6 +427,10 @@ static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
     const uint32_t n_text = job->seq->n_tokens - m->n_kv;
     uint32_t n_room;
 
+    if (d->assists) {
+        assistant_begin(d, i_job, n_left_rows);
+        return;
+    }
     assert(m->n_ahead == 0 && m->table.n_tokens == m->n_kv - m->n_skipped && n_text > 0);
 
     job->n = 0;
@@ -515,16 +438,16 @@ static void begin_job(struct drafter *d, uint32_t i_job, uint32_t n_left_rows)
     if (n_text > n_left_rows || job->n_wanted == 0)
         n_room = 0;
     else
-        n_room = make_room(m, n_text + job->n_wanted - 1);
+        n_room = drafter_make_room(m, n_text + job->n_wanted - 1);
     if (n_room < n_text) {
         kv_table_truncate(&m->table, m->n_kv - m->n_skipped);
         job->n_wanted = 0;
         return;
     }
     job->n_wanted = n_room - n_text + 1;
-    copy_sampling(job);
-    add_rows(d, job->seq, m->n_kv, n_text, m->hidden);
-    want_logits(d, i_job);
+    drafter_copy_sampling(job);
+    drafter_add_rows(d, job->seq, m->n_kv, n_text, m->hidden);
+    drafter_want_logits(d, i_job);
 }
 
 /* Records what the step at position @position computed for a job. */
@@ -532,8 +455,10 @@ static void end_row(const struct drafter *d, struct draft_job *job, uint32_t pos
 {
     struct seq_model *m = &job->seq->draft.model;
 
+    if (d->assists)
+        return;
     if (position == 0) {
-        count_rows(d, m, job->seq->n_tokens - m->n_kv);
+        drafter_count_rows(d, m, job->seq->n_tokens - m->n_kv);
         if (job->n_wanted > 1 && kv_table_save(&m->table) == KV_FULL)
             job->n_wanted = 1;
     } else {
@@ -548,7 +473,7 @@ static const float *own_hidden(const struct drafter *d, const struct draft_job *
     return d->input ? d->runner->hidden + (size_t)job->i_logit * d->runner->n_hidden : NULL;
 }
 
-static void fail_jobs(struct drafter *d, uint32_t n)
+void drafter_fail_jobs(struct drafter *d, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         drafter_drop(d->jobs[i].seq);
@@ -558,32 +483,34 @@ static void fail_jobs(struct drafter *d, uint32_t n)
 
 int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *ret_n_seqs)
 {
+    if (d->block > 0)
+        return drafter_draft_blocks(d, n, ret_usec, ret_n_seqs);
     for (uint32_t k = 0; k < DRAFT_MAX; k++) {
         const uint64_t begin = clock_usec();
         int r;
 
-        begin_step(d);
+        drafter_begin_step(d);
         for (uint32_t i = 0; i < n; i++) {
             struct draft_job *job = &d->jobs[i];
 
             if (k == 0) {
                 begin_job(d, i, runner_max_rows(d->runner) - d->n_rows);
             } else if (job->n_wanted > k) {
-                add_rows(d, job->seq, job->seq->n_tokens + k - 1, 1, own_hidden(d, job));
-                want_logits(d, i);
+                drafter_add_rows(d, job->seq, job->seq->n_tokens + k - 1, 1, own_hidden(d, job));
+                drafter_want_logits(d, i);
             }
         }
         ret_n_seqs[k] = d->n_parts;
         if (d->n_parts == 0)
             break;
-        r = run_step(d);
+        r = drafter_run_step(d);
         if (r < 0) {
-            fail_jobs(d, n);
+            drafter_fail_jobs(d, n);
             return r;
         }
         for (uint32_t i = 0; i < d->n_logits; i++)
             end_row(d, &d->jobs[d->i_jobs[i]], k);
-        take_all_logits(d);
+        drafter_take_logits(d);
         ret_usec[k] = clock_usec() - begin;
     }
     return 0;

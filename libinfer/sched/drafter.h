@@ -32,6 +32,15 @@
  * logits of all other tokens are -infinity. Block i of a head has the name of block i + 1 of the
  * large model, because its last row needs the first token of that block.
  *
+ * Some draft heads draft a block of tokens in one step (model_head_block()). A row of the state
+ * then needs only the hidden state of its token, so block i of such a head has the name of block i
+ * of the large model. The step that drafts first stores the keys and values of the hidden states
+ * that are new (runner_store()). Its own rows, the newest token and the masks, follow them in the
+ * table of blocks, and are dropped before the state follows the text again.
+ *
+ * An assistant is a head that reads the keys and values of the large model, and has no state. It is
+ * described in assistant.h.
+ *
  * A draft needs free blocks. If there are none, nothing is drafted for the sequence in this step.
  */
 
@@ -78,6 +87,12 @@ struct drafter {
     uint32_t n_all;          /* tokens of the large model */
     bool is_narrow;          /* the large model has further tokens */
     uint32_t shift;          /* 1 for a draft head, else 0 */
+    uint32_t name_shift;     /* row i of a state has token i + name_shift, so its blocks have the
+                                names of blocks that are later by this number */
+    uint32_t block;          /* tokens of a block that is drafted in one step, including the token
+                                before it; 0: a step drafts one token of each sequence */
+    int32_t mask;            /* the token in place of the tokens of a block */
+    bool assists;            /* an assistant drafts (assistant.h) */
     const int32_t *token_of; /* borrowed, [runner->n_vocab]: the token of each logit; NULL: logit i
                               is that of token i */
     float *wide;    /* [threads, n_vocab]: rows for all tokens; NULL with `token_of` NULL */
@@ -88,11 +103,12 @@ struct drafter {
     /* memory of a step */
     int32_t *tokens;         /* [max_rows] */
     float *input;            /* [max_rows, runner->n_hidden]; NULL: the runner has a draft model */
-    uint32_t *logit_rows;    /* [max_seqs] */
+    uint32_t *logit_rows;    /* [max_logits] */
     struct batch_seq *parts; /* [max_seqs] */
-    uint32_t *i_jobs;        /* [max_seqs]: the job of each row of logits */
-    uint32_t n_rows, n_parts, n_logits, i_position;
-    _Atomic uint32_t next_logit; /* the row of logits that a thread takes next */
+    uint32_t *i_jobs;        /* [max_logits]: the job of each row of logits */
+    uint32_t n_rows, n_parts, n_logits, n_block_jobs;
+    _Atomic uint32_t next_logit; /* the row of logits, or the job with a block, that a thread takes
+                                    next */
 };
 
 /* Creates a drafter, which takes ownership of *@runner. @n_vocab: the number of tokens of the large
@@ -101,6 +117,14 @@ int drafter_new(struct runner **runner, uint32_t n_vocab, struct drafter **ret_d
 /* Makes @d the drafter of a draft head. @tokens [the width of the logits]: the token of each logit,
  * borrowed; NULL: logit i is that of token i. -ENOMEM. */
 int drafter_use_head(struct drafter *d, const int32_t *tokens);
+/* Makes @d the drafter of a draft head that drafts blocks of at most @block tokens, with @mask in
+ * place of the tokens that are drafted (model_head_block()). The runner has a plan for
+ * runner_store(). */
+void drafter_use_blocks(struct drafter *d, uint32_t block, int32_t mask);
+/* Makes @d the drafter of an assistant, whose runner has the pool of the large model. */
+void drafter_use_assistant(struct drafter *d);
+/* Returns the largest number of tokens that @d drafts for a sequence. */
+uint32_t drafter_max_tokens(const struct drafter *d);
 struct drafter *drafter_free(struct drafter *d);
 DEFINE_CLEANUP(struct drafter *, drafter_free);
 
@@ -117,6 +141,8 @@ void drafter_drop(struct seq *seq);
 int drafter_take_hidden(struct drafter *d, struct seq *seq, uint32_t pos, uint32_t n,
                         const float *hidden);
 
+/* Returns whether tokens may be drafted for the sequence after drafter_follow(). */
+bool drafter_has_state(const struct drafter *d, const struct seq *seq);
 /* Makes the state follow the text: drops drafted tokens that the text does not have, and shares the
  * blocks of known beginnings. Returns the number of tokens, at least 1, that must be computed for
  * the next draft; UINT32_MAX: nothing can be drafted, for example since the text is too long for
@@ -127,6 +153,6 @@ uint32_t drafter_follow(struct drafter *d, struct seq *seq);
 int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t max_rows);
 /* Drafts tokens for the first @n jobs, whose sequences are distinct. Each of them must have been
  * followed since its text changed. *ret_usec [DRAFT_MAX]: the time of each step, and
- * *ret_n_seqs [DRAFT_MAX]: how many sequences it had; 0: there was no such step. Returns 0 or the
- * error of the device. */
+ * *ret_n_seqs [DRAFT_MAX]: how many sequences it had, or with blocks, how many tokens it drafted;
+ * 0: there was no such step. Returns 0 or the error of the device. */
 int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *ret_n_seqs);

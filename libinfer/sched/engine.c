@@ -418,7 +418,7 @@ static void count_state(struct sched *s)
     loop_thread_lock(&s->thread);
     s->stats.kv_used_bytes = s->stats.kv_idle_bytes = 0;
     add_bytes(s->runner->pool, &s->stats.kv_used_bytes, &s->stats.kv_idle_bytes);
-    if (s->speculation && s->speculation->drafter)
+    if (s->speculation && s->speculation->drafter && !s->speculation->drafter->runner->shares_pool)
         add_bytes(s->speculation->drafter->runner->pool, &s->stats.kv_used_bytes,
                   &s->stats.kv_idle_bytes);
     s->stats.n_waiting = s->n_waiting;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "sched/assistant.h"
 #include "sched/sched.h"
 
 #define READY_ROWS   32u   /* tokens of the text that a draft may compute first */
@@ -55,8 +56,8 @@ static bool mix_offers(struct sched *s)
 
     for (uint32_t i = 0; i < step->n_ready; i++) {
         struct seq *seq = step->ready[i];
-        const uint32_t n = seq->draft.model.table.pool && seq->n_tokens < x->drafter->n_ctx
-                               ? sched_draft_limit(s, seq)
+        const uint32_t n = drafter_has_state(x->drafter, seq)
+                               ? MIN(sched_draft_limit(s, seq), drafter_max_tokens(x->drafter))
                                : 0;
         struct draft_offer offer;
         uint8_t classes[DRAFT_MAX];
@@ -206,9 +207,9 @@ static void probe(struct sched *s)
     struct seq *seq = x->credit_usec > 0 ? next_probe(x, &s->step) : NULL;
     uint32_t lag;
 
-    if (!seq || sched_draft_limit(s, seq) < PROBE_TOKENS ||
+    if (!seq || MIN(sched_draft_limit(s, seq), drafter_max_tokens(d)) < PROBE_TOKENS ||
         x->credit_usec < d->row_usec * MIN(seq_lag(seq), CATCH_ROWS) +
-                             draft_cost_model_time(&x->cost, 1) * PROBE_TOKENS)
+                             draft_cost_alone_time(&x->cost, PROBE_TOKENS))
         return;
     lag = drafter_follow(d, seq);
     if (lag == UINT32_MAX)
@@ -251,6 +252,37 @@ void sched_draft_by_model(struct sched *s, uint32_t max_extra, double gain)
     s->step.draft_usec = usec;
     if (!drafts)
         x->credit_usec -= (double)usec;
+}
+
+/* Returns the row of logits from which the last token of a part was chosen. */
+static size_t pick_row(const struct step_part *part)
+{
+    return (size_t)part->i_logit + part->n_prompt_logits + part->n_picked - 1;
+}
+
+void sched_take_hidden(struct sched *s)
+{
+    struct step *step = &s->step;
+    struct drafter *d = s->speculation ? s->speculation->drafter : NULL;
+    const struct runner *runner = s->runner;
+    const uint64_t begin = clock_usec();
+
+    if (!d || !d->input)
+        return;
+    for (uint32_t i = 0; i < step->n_parts; i++) {
+        const struct step_part *part = &step->parts[i];
+
+        if (d->assists) {
+            if (part->n_picked > 0)
+                assistant_take(d, part->seq, runner->hidden + pick_row(part) * runner->n_hidden);
+            continue;
+        }
+        /* After an error the drafter begins this state anew. If the device is lost, the next step
+         * of the model reports it. */
+        (void)drafter_take_hidden(d, part->seq, part->pos, sched_n_right_rows(part),
+                                  runner->hidden + (size_t)step->seqs[i].i_row * runner->n_hidden);
+    }
+    step->draft_usec += clock_usec() - begin;
 }
 
 void sched_earn_probes(struct sched *s)

@@ -38,7 +38,9 @@ int runner_new(struct backend **backend, const struct runner_params *params,
     }
     /* r->backend is set last, because runner_free() frees the backend, which belongs to the caller
      * until success. */
-    k = kv_pool_new(b, &params->layout, &r->pool);
+    r->shares_pool = params->pool;
+    r->pool = params->pool;
+    k = params->pool ? 0 : kv_pool_new(b, &params->layout, &r->pool);
     if (k < 0)
         return err_set(reterr, -k, "no memory for %u blocks of KV cache",
                        params->layout.n_blocks[0]);
@@ -55,13 +57,24 @@ int runner_new(struct backend **backend, const struct runner_params *params,
     return 0;
 }
 
+int runner_add_store(struct runner *r, const struct graph *graph, struct inf_err *reterr)
+{
+    const int k = r->backend->ops->compile(r->backend, graph, &r->limits, kv_pool_store(r->pool),
+                                           &r->store_plan, reterr);
+
+    return k == -ENOMEM ? err_set(reterr, ENOMEM, "out of memory") : k;
+}
+
 struct runner *runner_free(struct runner *r)
 {
     if (!r)
         return NULL;
+    if (r->store_plan)
+        r->backend->ops->plan_free(r->backend, r->store_plan);
     if (r->plan)
         r->backend->ops->plan_free(r->backend, r->plan);
-    r->pool = kv_pool_free(r->pool);
+    if (!r->shares_pool)
+        kv_pool_free(r->pool);
     if (!r->shares_backend)
         backend_free(r->backend);
     free(r->logits);
@@ -73,8 +86,11 @@ struct runner *runner_free(struct runner *r)
 
 void runner_rest(struct runner *r)
 {
-    kv_pool_rest(r->pool);
+    if (!r->shares_pool)
+        kv_pool_rest(r->pool);
     r->backend->ops->plan_rest(r->backend, r->plan);
+    if (r->store_plan)
+        r->backend->ops->plan_rest(r->backend, r->store_plan);
     pages_drop(r->logits, (size_t)r->limits.max_logits * r->n_vocab * sizeof(float));
 }
 
@@ -94,6 +110,13 @@ int runner_forward(struct runner *r, const struct batch *batch)
     own.exported = r->hidden;
     return r->backend->ops->run(r->backend, r->plan, kv_pool_store(r->pool), &own, r->logits,
                                 r->tops);
+}
+
+int runner_store(struct runner *r, const struct batch *batch)
+{
+    assert(r->store_plan && batch->n_rows <= r->limits.max_rows && batch->n_logits == 0);
+    return r->backend->ops->run(r->backend, r->store_plan, kv_pool_store(r->pool), batch, r->logits,
+                                NULL);
 }
 
 void runner_accept(struct runner *r, const struct batch *batch, const uint32_t *n_accepted)

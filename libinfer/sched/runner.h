@@ -17,6 +17,8 @@ struct runner_params {
     bool shares_backend;       /* the backend belongs to another runner, which outlives this one */
     const struct graph *graph; /* NULL only with the null device */
     struct kv_layout layout;
+    struct kv_pool *pool; /* the pool of another runner, which outlives this one; then `layout` is
+                             not used. NULL: the runner gets a pool of its own */
     struct plan_limits limits;
     uint32_t n_vocab;  /* width of the logits */
     uint32_t n_hidden; /* width of the hidden states that the graph exports; 0: it exports none */
@@ -26,7 +28,9 @@ struct runner {
     struct backend *backend; /* owned, unless shares_backend is set */
     bool shares_backend;
     struct plan *plan;
-    struct kv_pool *pool;
+    struct plan *store_plan; /* stores keys and values in the same pool; NULL: there is none */
+    struct kv_pool *pool;    /* owned, unless shares_pool is set */
+    bool shares_pool;
     float *logits; /* [limits.max_logits, n_vocab] */
     /* [limits.max_logits]: for each row of logits a list of the largest logits, which a batch can
      * request instead of the whole row; NULL: the device cannot make lists */
@@ -45,6 +49,9 @@ int runner_new(struct backend **backend, const struct runner_params *params,
 struct runner *runner_free(struct runner *r);
 DEFINE_CLEANUP(struct runner *, runner_free);
 
+/* Adds the plan of runner_store(). @graph: a graph that stores keys and values in the layout of the
+ * runner's graph. Returns the errors of runner_new(). */
+int runner_add_store(struct runner *r, const struct graph *graph, struct inf_err *reterr);
 /* Gives back to the system the memory that no sequence needs. May be called only between steps: the
  * next step gets new memory from the kernel where it needs it. */
 void runner_rest(struct runner *r);
@@ -53,6 +60,9 @@ uint32_t runner_max_rows(const struct runner *r);
 /* Runs one step. Its results, r->logits, r->tops and r->hidden, are valid until the next step.
  * Returns 0, -ENODEV if the device was lost, or another negative errno if it failed. */
 int runner_forward(struct runner *r, const struct batch *batch);
+/* Runs one step of the plan that runner_add_store() added. @batch requests no logits. Returns the
+ * errors of runner_forward(). */
+int runner_store(struct runner *r, const struct batch *batch);
 /* Adds the first n_accepted[i] drafted rows of each sequence i of the last step, whose batch was
  * @batch, to its recurrent state. Only for devices with accept() (backend/backend.h). */
 void runner_accept(struct runner *r, const struct batch *batch, const uint32_t *n_accepted);

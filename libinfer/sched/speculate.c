@@ -483,30 +483,9 @@ static void compare_pending(struct sched *s, struct seq *seq, int32_t token)
         d->pending.n = 0;
 }
 
-/* Returns how many rows of a part belong to the text: all except those of rejected tokens. */
-static uint32_t n_right_rows(const struct step_part *part)
+uint32_t sched_n_right_rows(const struct step_part *part)
 {
     return part->n_rows - part->n_draft + MAX(part->n_picked, 1u) - 1;
-}
-
-void sched_take_hidden(struct sched *s)
-{
-    struct step *step = &s->step;
-    struct drafter *d = s->speculation ? s->speculation->drafter : NULL;
-    const struct runner *runner = s->runner;
-    const uint64_t begin = clock_usec();
-
-    if (!d || !d->input)
-        return;
-    for (uint32_t i = 0; i < step->n_parts; i++) {
-        const struct step_part *part = &step->parts[i];
-
-        /* After an error the drafter begins this state anew. If the device is lost, the next step
-         * of the model reports it. */
-        (void)drafter_take_hidden(d, part->seq, part->pos, n_right_rows(part),
-                                  runner->hidden + (size_t)step->seqs[i].i_row * runner->n_hidden);
-    }
-    step->draft_usec += clock_usec() - begin;
 }
 
 void sched_mark_drafted(struct sched *s)
@@ -540,7 +519,7 @@ void sched_keep_rows(const struct sched *s, const struct step_part *part)
 {
     struct seq *seq = part->seq;
     const bool rejected = part->n_draft > 0 && part->n_picked <= part->n_draft;
-    const uint32_t n_rows = n_right_rows(part);
+    const uint32_t n_rows = sched_n_right_rows(part);
 
     if (!rejected || s->speculation->accepts || !kv_table_has_saved(&seq->table)) {
         seq->n_kv += n_rows;

@@ -95,12 +95,12 @@ void sched_note_draft(struct sched *s, struct step_part *part);
 void sched_drop_picks(struct step_part *part, uint32_t n_used);
 /* Adds the drafts of a step to the statistics. The caller holds the lock. */
 void sched_count_drafts(struct sched *s);
-/* Passes the hidden states of the step to a drafter that needs them. */
-void sched_take_hidden(struct sched *s);
 /* Records the time of a step. */
 void sched_note_draft_time(struct sched *s);
 
 /* These functions are for speculate.c and model-draft.c. */
+/* Returns how many rows of a part belong to the text: all except those of rejected tokens. */
+uint32_t sched_n_right_rows(const struct step_part *part);
 /* Returns how many tokens a draft of the sequence may have, according to the request and the length
  * of the text; 0: none. */
 uint32_t sched_draft_limit(const struct sched *s, const struct seq *seq);
@@ -115,5 +115,7 @@ void sched_make_offer(const struct sched *s, const struct seq *seq, const uint8_
  * up. These promise @gain times the tokens per second of plain steps. Changes the drafts of the
  * step and n_taken. */
 void sched_draft_by_model(struct sched *s, uint32_t max_extra, double gain);
+/* Passes the hidden states of the step to a drafter that needs them. */
+void sched_take_hidden(struct sched *s);
 /* Adds a share of the time of a step to the time that drafts that are only compared may take. */
 void sched_earn_probes(struct sched *s);

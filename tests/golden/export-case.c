@@ -38,20 +38,18 @@ struct runner *export_runner(const struct model *m, const struct graph *g, uint3
     return r;
 }
 
-void export_forward(struct runner *r, const int32_t *tokens, uint32_t n, uint32_t n_first,
-                    const float *input, float *to, float *hidden)
+void export_forward_to(struct runner *r, struct kv_table *table, const int32_t *tokens, uint32_t n,
+                       uint32_t n_first, const float *input, float *to, float *hidden)
 {
     uint32_t rows[EXPORT_TOKENS];
-    struct kv_table table;
 
-    ASSERT_OK(kv_table_init(&table, r->pool, EXPORT_TOKENS));
     for (uint32_t i = 0; i < EXPORT_TOKENS; i++)
         rows[i] = i;
     for (uint32_t pos = 0, n_rows; pos < n; pos += n_rows) {
         n_rows = pos == 0 ? n_first : n - pos;
-        assert_int_equal(kv_table_extend(&table, n_rows), 0);
+        assert_int_equal(kv_table_extend(table, n_rows), 0);
 
-        const struct batch_seq seq = kv_table_part(&table, 0, pos, n_rows);
+        const struct batch_seq seq = kv_table_part(table, 0, pos, n_rows);
         const struct batch batch = {.n_rows = n_rows,
                                     .tokens = tokens + pos,
                                     .n_seqs = 1,
@@ -67,6 +65,15 @@ void export_forward(struct runner *r, const int32_t *tokens, uint32_t n, uint32_
         memcpy(hidden + (size_t)pos * r->n_hidden, r->hidden,
                (size_t)n_rows * r->n_hidden * sizeof(*hidden));
     }
+}
+
+void export_forward(struct runner *r, const int32_t *tokens, uint32_t n, uint32_t n_first,
+                    const float *input, float *to, float *hidden)
+{
+    struct kv_table table;
+
+    ASSERT_OK(kv_table_init(&table, r->pool, EXPORT_TOKENS));
+    export_forward_to(r, &table, tokens, n, n_first, input, to, hidden);
     kv_table_done(&table);
 }
 

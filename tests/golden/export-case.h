@@ -17,4 +17,7 @@ struct runner *export_runner(const struct model *m, const struct graph *g, uint3
  */
 void export_forward(struct runner *r, const int32_t *tokens, uint32_t n, uint32_t n_first,
                     const float *input, float *to, float *hidden);
+/* Does this with the empty table @table, which has the tokens afterwards. */
+void export_forward_to(struct runner *r, struct kv_table *table, const int32_t *tokens, uint32_t n,
+                       uint32_t n_first, const float *input, float *to, float *hidden);
 double export_nmse(const float *x, const float *want, size_t n);

@@ -43,12 +43,14 @@ static void rms_norm(const struct eval *e, const struct graph_node *node, const 
                      double *y)
 {
     const uint32_t group = node->group;
-    float *w = NEW(float, group);
+    float *w = NEW(float, group), *factors = NEW(float, group);
 
     for (uint32_t j = 0; j < group; j++)
-        w[j] = 1;
+        w[j] = factors[j] = 1;
     if (node->w.data)
         eval_row(&node->w, 0, w);
+    if (node->bias.data)
+        eval_row(&node->bias, 0, factors);
     for (size_t at = 0; at < e->n * node->width; at += group) {
         double sum = 0, scale;
 
@@ -56,8 +58,9 @@ static void rms_norm(const struct eval *e, const struct graph_node *node, const 
             sum += x[at + j] * x[at + j];
         scale = 1 / sqrt(sum / group + (double)node->f);
         for (uint32_t j = 0; j < group; j++)
-            y[at + j] = x[at + j] * scale * (double)w[j];
+            y[at + j] = x[at + j] * scale * (double)w[j] * (double)factors[j];
     }
+    free(factors);
     free(w);
 }
 
@@ -376,6 +379,9 @@ static int eval_node(struct eval *e, size_t i)
         return 0;
     case GRAPH_MIX:
         eval_mix(e, node, src[0], src[1], y);
+        return 0;
+    case GRAPH_SPREAD:
+        eval_spread(e, node, src[0], src[1], y);
         return 0;
     case GRAPH_ROPE:
         rope(e, node, src[0], y);

@@ -186,6 +186,25 @@ void eval_mix(const struct eval *e, const struct graph_node *node, const double 
         }
 }
 
+void eval_spread(const struct eval *e, const struct graph_node *node, const double *x,
+                 const double *routes, double *y)
+{
+    const struct graph_node *src = graph_node(e->g, node->src[0]);
+    const uint32_t n_slots = src->slots, n_in = src->width, n_out = node->width;
+
+    for (size_t t = 0; t < e->n; t++) {
+        for (uint32_t j = 0; j < n_out; j++)
+            y[t * n_out + j] = -INFINITY;
+        for (uint32_t k = 0; k < n_slots; k++) {
+            const size_t expert = (size_t)routes[(2 * t + 1) * n_slots + k];
+
+            for (uint32_t j = 0; j < n_in; j++)
+                y[t * n_out + node->spread.places[expert * n_in + j]] =
+                    x[(t * n_slots + k) * n_in + j];
+        }
+    }
+}
+
 void eval_scale(const struct eval *e, const struct graph_node *node, const double *x, double *y)
 {
     const size_t n = e->n * node->width * (node->slots > 0 ? node->slots : 1);

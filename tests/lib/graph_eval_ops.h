@@ -29,6 +29,8 @@ void eval_matmul_experts(const struct eval *e, const struct graph_node *node, co
                          const double *routes, double *y);
 void eval_mix(const struct eval *e, const struct graph_node *node, const double *x,
               const double *routes, double *y);
+void eval_spread(const struct eval *e, const struct graph_node *node, const double *x,
+                 const double *routes, double *y);
 void eval_scale(const struct eval *e, const struct graph_node *node, const double *x, double *y);
 void eval_blend(const struct eval *e, const struct graph_node *node, const double *const src[3],
                 double *y);

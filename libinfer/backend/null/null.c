@@ -276,12 +276,14 @@ static void pass_row(const struct null_backend *nb, struct kv_store *store,
     const uint32_t pos = seq->pos + j;
     const float in = batch->input && nb->options.checks_input ? batch->input[seq->i_row + j] : 0;
     const int32_t token = batch->tokens[seq->i_row + j];
+    const float own = cell_number(mix_hash(((uint64_t)pos << 32) + (uint32_t)token + 1));
 
-    if (in != 0)
+    if (in != 0 && nb->options.own_input)
+        assert(in == own);
+    else if (in != 0)
         assert(pos > 0 && in == cell_number(*kv_cell(store, seq, 0, pos - 1)));
     if (batch->exported)
-        batch->exported[i_exported] =
-            cell_number(mix_hash(((uint64_t)pos << 32) + (uint32_t)token + 1));
+        batch->exported[i_exported] = own;
 }
 
 static void row_logits(const struct null_backend *nb, const struct null_row *row, float *logits,

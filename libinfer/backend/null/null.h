@@ -41,6 +41,7 @@ struct null_options {
     int32_t nan_token; /* if has_nan_token is set, the logits of a row with this token are NaN */
     /* The input of each row must be 0, or what the device exports for the token before. */
     bool checks_input;
+    bool own_input; /* with checks_input: that of its own token, in place of the token before */
     /* Sets the logits of a row in place of the device; may be NULL. */
     void (*logits)(void *data, const struct null_row *row, float *logits, uint32_t n_vocab);
     void *data;

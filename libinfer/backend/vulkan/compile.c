@@ -361,11 +361,14 @@ static const char *refused_part(const struct graph_node *n)
     if (n->op == GRAPH_LAYER_NORM || n->op == GRAPH_ACT || n->op == GRAPH_POOL)
         return "layers of encoders";
     if (n->op == GRAPH_EXPORT)
-        return "hidden states for the layers that predict further tokens";
+        return "hidden states for draft heads and layers that predict further tokens";
     if (n->op == GRAPH_EMBED && n->key != GRAPH_KEY_TOKEN)
         return "embeddings of positions or types";
     if (n->op == GRAPH_STORE || (n->op == GRAPH_ATTENTION && n->attn.memory))
         return "attention to a memory";
+    if ((n->op == GRAPH_ATTENTION && n->attn.past) || n->op == GRAPH_SPREAD ||
+        (n->op == GRAPH_RMS_NORM && n->bias.data))
+        return "draft heads that read the keys and values of another model";
     if (n->op == GRAPH_ATTENTION && n->attn.both_ways)
         return "attention to both sides";
     return n->op == GRAPH_ROPE && n->slots > 0 ? "rotation of slots" : NULL;

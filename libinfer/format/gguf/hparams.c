@@ -367,23 +367,28 @@ static int get_recurrent(struct keys *k, struct hparams *hp)
     return 0;
 }
 
-/* Reads the layers of another model that a draft head reads. */
+/* Reads which layers of another model a draft head reads, and the token that stands for tokens that
+ * the head drafts. */
 static int get_taps(struct keys *k, struct hparams *hp)
 {
     const struct gguf_value *v = gguf_find(k->g, full_key(k, "target_layers"));
+    uint64_t mask;
 
-    if (!k->desc->draft_head)
+    if (!k->desc->reads_layers)
         return 0;
-    if (!v || v->type != GGUF_ARRAY || v->elem == GGUF_STRING || v->n != HPARAMS_TAPS)
-        return err_set(k->err, EBADMSG, "the key %s is not a list of %u layers", k->key,
+    if (!v || v->type != GGUF_ARRAY || v->elem == GGUF_STRING || v->n == 0 || v->n > HPARAMS_TAPS)
+        return err_set(k->err, EBADMSG, "the key %s is not a list of 1 to %u layers", k->key,
                        HPARAMS_TAPS);
-    for (uint32_t i = 0; i < HPARAMS_TAPS; i++) {
+    hp->head.n_taps = (uint32_t)v->n;
+    for (uint32_t i = 0; i < hp->head.n_taps; i++) {
         const int64_t layer = gguf_elem_i64(v, i);
 
         if (layer < 0 || layer > HPARAMS_MAX_LAYERS)
             return err_set(k->err, EBADMSG, "the key %s is out of range", k->key);
         hp->head.taps[i] = (uint32_t)layer;
     }
+    hp->head.has_mask = gguf_u64(k->g, "tokenizer.ggml.mask_token_id", &mask) && mask <= INT32_MAX;
+    hp->head.mask = hp->head.has_mask ? (uint32_t)mask : 0;
     return 0;
 }
 

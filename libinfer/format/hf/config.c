@@ -62,8 +62,8 @@ static bool find_class(struct reader *r, const struct arch_list *archs, bool *re
     const char *name = hf_class_name(r->in.root);
     const char *type = json_string_value(json_object_get(r->in.root, "model_type"));
 
-    /* Some draft heads have the class of the model for which they draft. */
-    if (hf_value(r->in.root, "draft_vocab_size"))
+    /* Some draft heads of EAGLE-3 have the class of the model for which they draft. */
+    if (hf_value(r->in.root, "draft_vocab_size") && !hf_value(r->in.root, "dflash_config"))
         name = "LlamaForCausalLMEagle3";
     for (size_t i = 0; i < archs->n; i++)
         for (size_t j = 0; j < archs->descs[i]->n_classes; j++) {
@@ -89,7 +89,7 @@ static int check_refused(const struct reader *r)
             if (strcmp(refused[i].key, "partial_rotary_factor") != 0 ||
                 !(r->class->flags & CLASS_PARTIAL_ROPE))
                 rc = hf_check_refused(&r->in, &r->fields, &refused[i], 1);
-        if (rc == 0 && json_is_false(hf_get(&r->in, "is_causal", NULL)))
+        if (rc == 0 && !r->desc->draft_head && json_is_false(hf_get(&r->in, "is_causal", NULL)))
             return err_set(r->err, EOPNOTSUPP,
                            "config.json: \"is_causal\": false is not supported");
     }

@@ -72,14 +72,15 @@ struct inf_engine_params {
     /* How the engine guesses tokens, which one step then verifies together (sched/speculate.h). On
      * the CPU the text stays the same. "ngram": the tokens that followed the same tokens earlier in
      * the prompt or the text; "suffix": also those that followed them in recent answers of the same
-     * tenant and salt; "model": the tokens that draft_model chooses; "eagle3": the same, and
-     * draft_model must be a draft head; "mtp": the tokens that the model's own layer for further
-     * tokens chooses; "auto": whichever of these gains more; "none": no guesses; NULL: "model" with
-     * a draft_model, else "none" */
+     * tenant and salt; "model": the tokens that draft_model chooses; "eagle3", "dflash" and
+     * "gemma4-assistant": the same, and draft_model must be a draft head of this kind; "mtp": the
+     * tokens that the model's own layer for further tokens chooses; "auto": whichever of these
+     * gains more; "none": no guesses; NULL: "model" with a draft_model, else "none" */
     const char *draft_kind;
     uint32_t max_draft; /* limit of the drafted tokens of a sequence in one step; 0: 16 */
-    /* A smaller model with the same vocabulary, or a draft head that was trained for the model. The
-     * engine takes its own reference; its keys and values are part of kv_bytes. NULL: none */
+    /* A smaller model with the same vocabulary, or a draft head that was trained for the model: a
+     * head of EAGLE-3, or an assistant of Gemma 4. The engine takes its own reference; its keys and
+     * values are part of kv_bytes. NULL: none */
     struct inf_model *draft_model;
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
                                engine; NULL: none */

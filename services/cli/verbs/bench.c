@@ -30,7 +30,7 @@ static const char help[] =
     "  -r, --repeat N       runs of each measurement, after a warm-up run (default: 5)\n"
     "  -b, --batch N        maximum tokens of one step (default: 512)\n"
     "  --draft-kind KIND    compare texts with drafts (auto, ngram, suffix, model, mtp,\n"
-    "                       eagle3) and without\n"
+    "                       eagle3, dflash, gemma4-assistant) and without\n"
     "  --draft MODEL        the same with a smaller model, which drafts (kind: model)\n"
     "  --kv-table           compare number formats of the KV cache: size, precision and speed\n"
     "  --kv-mix BITS        find the best number formats of each layer for a KV cache of this\n"

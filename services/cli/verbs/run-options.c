@@ -32,7 +32,7 @@ const char run_help[] =
     "  --draft MODEL        a smaller model with the same vocabulary that guesses tokens, which\n"
     "                       MODEL verifies together: faster, and the answer is the same\n"
     "  --draft-kind KIND    how tokens are guessed: none, auto, ngram, suffix, model,\n"
-    "                       mtp or eagle3\n"
+    "                       mtp, eagle3, dflash or gemma4-assistant\n"
     "                       (default: model with --draft, else none)\n"
     "  --template NAME      chat template: a file, or one of alpaca, chatml, gemma, llama2,\n"
     "                       llama3, mistral, phi3, vicuna, zephyr (default: the model's own)\n"

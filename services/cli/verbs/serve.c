@@ -42,7 +42,7 @@ static const char help[] =
     "  -y, --yes            fetch that model if it is not installed\n"
     "  --draft MODEL        a smaller model with the same vocabulary guesses tokens\n"
     "  --draft-kind KIND    how tokens are guessed: none, auto, ngram, suffix, model,\n"
-    "                       mtp or eagle3\n"
+    "                       mtp, eagle3, dflash or gemma4-assistant\n"
     "  --ollama             also listens on " SERVE_OLLAMA ", where clients expect Ollama\n"
     "  --runtime-dir DIR    directory for the services' sockets "
     "($XDG_RUNTIME_DIR/sconce)\n" CLI_DEVICE_HELP CLI_MODELS_HELP;

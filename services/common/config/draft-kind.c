@@ -5,8 +5,8 @@
 
 bool draft_kind_valid(const char *text)
 {
-    static const char *const names[] = {"none",  "auto", "ngram", "suffix",
-                                        "model", "mtp",  "eagle3"};
+    static const char *const names[] = {"none", "auto",   "ngram",  "suffix",          "model",
+                                        "mtp",  "eagle3", "dflash", "gemma4-assistant"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strcmp(names[i], text) == 0)
@@ -16,5 +16,6 @@ bool draft_kind_valid(const char *text)
 
 bool draft_kind_uses_model(const char *kind)
 {
-    return strcmp(kind, "model") == 0 || strcmp(kind, "eagle3") == 0 || strcmp(kind, "auto") == 0;
+    return strcmp(kind, "model") == 0 || strcmp(kind, "auto") == 0 || strcmp(kind, "eagle3") == 0 ||
+           strcmp(kind, "dflash") == 0 || strcmp(kind, "gemma4-assistant") == 0;
 }

@@ -5,7 +5,7 @@
 
 #include "core/macros.h"
 
-#define DRAFT_KIND_RULE "none, auto, ngram, suffix, model, mtp or eagle3"
+#define DRAFT_KIND_RULE "none, auto, ngram, suffix, model, mtp, eagle3, dflash or gemma4-assistant"
 
 bool draft_kind_valid(const char *text);
 /* Returns whether drafts of this kind come from a draft model. "auto" uses one if there is one. */

@@ -5,11 +5,13 @@
  * preempted, as one of several choices, continued from blocks and snapshots of an earlier request,
  * and with drafts, which on the CPU change no bit. The tests run on the CPU or on $SCONCE_DEVICE.
  */
+#include <errno.h>
+
 #include "lib/device.h"
 
 #include <infer/infer.h>
 
-#include "api/handle.h"
+#include "api/draft-model.h"
 #include "core/macros.h"
 #include "core/rng.h"
 #include "lib/draw.h"
@@ -53,6 +55,7 @@ struct way {
     bool choices;
     const char *draft_kind; /* NULL: none */
     const char *draft_name; /* name of the draft model; NULL: the model itself */
+    float temperature;
 };
 
 static const struct way ways[] = {
@@ -82,6 +85,7 @@ static struct inf_request make_request(uint32_t i, uint32_t n_vocab, int32_t tok
         .n_choices = way->choices ? N_CHOICES : 1,
         .ignore_eos = true,
         .n_logprobs = N_TOP,
+        .sampling = {.temperature = way->temperature, .has_seed = true, .seed = i},
     };
     struct rng rng;
 
@@ -229,7 +233,7 @@ static void check_way(struct inf_engine *engine, const struct way *way,
     if (way->draft_kind)
         assert_true(stats.n_drafted > 0);
     /* Draft heads have random weights here, so chance decides whether a draft is accepted. */
-    if (way->draft_kind && strcmp(way->draft_kind, "eagle3") != 0)
+    if (way->draft_kind && !draft_head_name(way->draft_kind))
         assert_true(stats.n_draft_accepted > 0);
     if (way->draft_kind && strcmp(way->draft_kind, "model") == 0)
         assert_int_equal(stats.n_draft_accepted, stats.n_drafted);
@@ -309,19 +313,32 @@ TEST(texts_do_not_depend_on_how_they_are_computed)
 TEST(draft_heads_change_no_text)
 {
     static const struct {
-        const char *model, *head;
-    } pairs[] = {{"llama-gqa", "eagle3-llama"}, {"qwen3-norm", "eagle3-qwen3.gguf"}};
+        const char *model, *head, *kind;
+    } pairs[] = {{"llama-gqa", "eagle3-llama", "eagle3"},
+                 {"qwen3-norm", "eagle3-qwen3.gguf", "eagle3"},
+                 {"qwen2-window-mix", "dflash-qwen2", "dflash"},
+                 {"gemma3", "dflash-gemma3.gguf", "dflash"},
+                 {"qwen3_5", "dflash-qwen3_5", "dflash"},
+                 {"gemma4-keys", "gemma4-assistant.gguf", "gemma4-assistant"},
+                 {"gemma4-uneven", "gemma4-assistant-clusters", "gemma4-assistant"}};
     static struct answer want[N_ASKED], got[N_ASKED];
     const struct test_target on = {.name = "cpu", .device = "cpu", .isa = "auto"};
 
     for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
         const struct way with_head[] = {
-            {"with a draft head", 2, 16, 100, .draft_kind = "eagle3", .draft_name = pairs[i].head,
-             .company = true},
+            {"with a draft head", 2, 16, 100, .draft_kind = pairs[i].kind,
+             .draft_name = pairs[i].head, .company = true},
             {"with a draft head again", 2, 16, 100, .draft_kind = "auto",
              .draft_name = pairs[i].head, .company = true, .again = true},
-            {"with a draft head after preemption", 2, 8, 128, .draft_kind = "eagle3",
+            {"with a draft head after preemption", 2, 8, 128, .draft_kind = pairs[i].kind,
              .draft_name = pairs[i].head, .tight = true},
+            {"with a draft head as choices", 2, 16, 50, .draft_kind = pairs[i].kind,
+             .draft_name = pairs[i].head, .choices = true},
+        };
+        const struct way at_random[] = {
+            {"alone, at random", 1, 1, 512, .temperature = 1.5f},
+            {"with a draft head, at random", 2, 16, 100, .draft_kind = pairs[i].kind,
+             .draft_name = pairs[i].head, .company = true, .temperature = 1.5f},
         };
         struct inf_model *model = open_model(pairs[i].model);
 
@@ -330,8 +347,80 @@ TEST(draft_heads_change_no_text)
             answer_all(model, &on, &with_head[k], got);
             compare(pairs[i].model, &on, &with_head[k], want, got);
         }
+        answer_all(model, &on, &at_random[0], want);
+        answer_all(model, &on, &at_random[1], got);
+        compare(pairs[i].model, &on, &at_random[1], want, got);
         inf_model_unref(model);
     }
+}
+
+/* Asks with keys and values in the format @kv_type, with an assistant or without. */
+static void answer_with(struct inf_model *model, struct inf_model *assistant, const char *kv_type,
+                        const struct way *way, struct answer *answers)
+{
+    const struct inf_engine_params params = {.model = model,
+                                             .draft_model = assistant,
+                                             .device = "cpu",
+                                             .n_threads = way->n_threads,
+                                             .n_ctx = N_CTX,
+                                             .max_seqs = way->max_seqs,
+                                             .max_batch_tokens = way->max_rows,
+                                             .kv_type = kv_type};
+    struct inf_engine_stats stats;
+    struct inf_engine *engine;
+    struct inf_err err;
+
+    ASSERT_OK_ERR(inf_engine_new(&params, &engine, &err), err);
+    if (assistant)
+        engine->sched->speculation->ignores_cost = true;
+    ask_all(engine, way, answers);
+    inf_engine_stats(engine, &stats);
+    assert_int_equal(stats.n_drafted > 0, assistant != NULL);
+    inf_engine_free(engine);
+}
+
+TEST(assistants_read_keys_in_all_formats)
+{
+    static const char *const types[] = {"f32", "f16", "bf16", "fp8"};
+    static const struct way way = {"with an assistant", 2, 16, 100, .company = true};
+    static struct answer want[N_ASKED], got[N_ASKED];
+    const struct test_target on = {.name = "cpu", .device = "cpu", .isa = "auto"};
+    struct inf_model *model = open_model("gemma4-uneven");
+    struct inf_model *assistant = open_model("gemma4-assistant-clusters");
+
+    for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+        answer_with(model, NULL, types[i], &way, want);
+        answer_with(model, assistant, types[i], &way, got);
+        compare(types[i], &on, &way, want, got);
+    }
+    inf_model_unref(assistant);
+    inf_model_unref(model);
+}
+
+static void refuse(struct inf_model *model, const char *draft, const char *kind, const char *part)
+{
+    struct inf_model *head = open_model(draft);
+    const struct inf_engine_params params = {
+        .model = model, .draft_model = head, .draft_kind = kind, .device = "cpu", .n_ctx = N_CTX};
+    struct inf_engine *engine;
+    struct inf_err err;
+
+    assert_int_equal(inf_engine_new(&params, &engine, &err), -EINVAL);
+    if (!strstr(err.text, part))
+        fail_msg("\"%s\" does not contain \"%s\"", err.text, part);
+    inf_model_unref(head);
+}
+
+TEST(heads_of_another_kind_are_refused)
+{
+    struct inf_model *gemma = open_model("gemma4-keys"), *llama = open_model("llama-gqa");
+
+    refuse(gemma, "gemma4-assistant", "eagle3", "the draft model is an assistant of Gemma 4");
+    refuse(gemma, "gemma4-keys", "gemma4-assistant", "the draft model is none");
+    refuse(llama, "eagle3-llama", "gemma4-assistant", "the draft model is a draft head of EAGLE-3");
+    refuse(llama, "gemma4-assistant", "model", "the assistant is for models of Gemma 4");
+    inf_model_unref(gemma);
+    inf_model_unref(llama);
 }
 
 TEST(draft_heads_suit_no_other_use)
@@ -347,4 +436,6 @@ TEST(draft_heads_suit_no_other_use)
 
 RUN_TESTS(cmocka_unit_test(texts_do_not_depend_on_how_they_are_computed),
           cmocka_unit_test(draft_heads_change_no_text),
+          cmocka_unit_test(assistants_read_keys_in_all_formats),
+          cmocka_unit_test(heads_of_another_kind_are_refused),
           cmocka_unit_test(draft_heads_suit_no_other_use))

@@ -99,7 +99,7 @@ static uint32_t count_needed(const struct kv_layout *layout)
 
 /* Struct subject holds the parameters of an engine. */
 struct subject {
-    struct inf_model *model;
+    struct inf_model *model, *assistant; /* assistant: drafts in engines with a tier; or NULL */
     const char *device, *kv_type;
     uint64_t device_bytes;
 };
@@ -118,7 +118,9 @@ static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *
         .max_seqs = 1,
         .kv_type = s->kv_type,
         .tier = tier ? &tier->base : NULL,
+        .draft_model = tier ? s->assistant : NULL,
     };
+    struct inf_engine_stats stats;
     struct inf_engine *engine;
     struct inf_err err;
     int r;
@@ -130,7 +132,11 @@ static bool run(const struct subject *s, struct fake_tier *tier, const int32_t *
     /* The engine must load blocks, although it would compute them faster with such small models. */
     engine->sched->fetching.margin = 0;
     engine->sched->fetching.first_tok_s = 1;
+    if (params.draft_model)
+        engine->sched->speculation->ignores_cost = true;
     ask(engine, prompt, a);
+    inf_engine_stats(engine, &stats);
+    assert_int_equal(stats.n_drafted > 0, params.draft_model != NULL);
     a->n_blocks = count_needed(kv_pool_layout(engine->sched->runner->pool));
     inf_engine_free(engine);
     return true;
@@ -221,6 +227,21 @@ TEST(every_model_reads_its_stored_blocks)
     }
 }
 
+TEST(assistants_draft_from_stored_blocks)
+{
+    struct subject s = {.device = "cpu"}, head = {0};
+
+    open_model(&s, "gemma4-uneven");
+    open_model(&head, "gemma4-assistant-clusters");
+    s.assistant = head.model;
+    for (unsigned k = 0; k < ARRAY_SIZE(numbers); k++) {
+        s.kv_type = numbers[k];
+        check(&s);
+    }
+    inf_model_unref(s.model);
+    inf_model_unref(head.model);
+}
+
 TEST(a_device_with_separate_memory_reads_its_stored_blocks)
 {
     static const char *const own_numbers[] = {"f16", "q8_0"};
@@ -255,7 +276,10 @@ TEST(a_model_on_two_devices_reads_its_stored_blocks)
 
 int main(void)
 {
-    const struct CMUnitTest cpu[] = {cmocka_unit_test(every_model_reads_its_stored_blocks)};
+    const struct CMUnitTest cpu[] = {
+        cmocka_unit_test(every_model_reads_its_stored_blocks),
+        cmocka_unit_test(assistants_draft_from_stored_blocks),
+    };
     const struct CMUnitTest other[] = {
         cmocka_unit_test(a_device_with_separate_memory_reads_its_stored_blocks),
         cmocka_unit_test(a_model_on_two_devices_reads_its_stored_blocks),

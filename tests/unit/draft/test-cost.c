@@ -159,6 +159,25 @@ TEST(one_step_of_a_draft_model_serves_all_sequences)
         offers[i].by_model = false;
 }
 
+TEST(a_step_that_drafts_all_tokens_is_paid_for_once)
+{
+    measure(1, 8, 1000, 10);
+    offer(1, 8, 0.7f);
+    offers[0].by_model = true;
+    draft_cost_note_model(&cost, 1, 800);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
+    cost.at_once = true;
+    assert_true(draft_cost_choose(&cost, offers, 1, 48, taken, NULL) > 1);
+    assert_true(draft_cost_alone_time(&cost, 4) == 800);
+    /* Further tokens in the step are not free. */
+    draft_cost_note_model(&cost, 8, 4000);
+    assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
+    assert_true(draft_cost_alone_time(&cost, 4) > 800 && draft_cost_alone_time(&cost, 4) < 4000);
+    cost.at_once = false;
+    assert_true(draft_cost_alone_time(&cost, 4) == 3200);
+    offers[0].by_model = false;
+}
+
 TEST(too_many_sequences_draft_nothing)
 {
     offer(DRAFT_MAX_SEQS, 4, 1);
@@ -225,6 +244,7 @@ RUN_TESTS(cmocka_unit_test(nothing_is_drafted_before_steps_are_measured),
           cmocka_unit_test(a_disturbed_first_measurement_is_corrected_soon),
           cmocka_unit_test(steps_of_a_draft_model_are_paid_for),
           cmocka_unit_test(one_step_of_a_draft_model_serves_all_sequences),
+          cmocka_unit_test(a_step_that_drafts_all_tokens_is_paid_for_once),
           cmocka_unit_test(too_many_sequences_draft_nothing),
           cmocka_unit_test(chances_follow_what_was_accepted),
           cmocka_unit_test(tokens_of_a_draft_may_have_several_classes),

@@ -344,6 +344,58 @@ TEST(draft_heads_are_known_by_their_vocabulary)
     }
 }
 
+#define DFLASH                                                                                     \
+    "{\"architectures\":[\"DFlashDraftModel\"],\"vocab_size\":96,\"hidden_size\":64,"              \
+    "\"intermediate_size\":96,\"num_attention_heads\":8,\"num_key_value_heads\":8,"                \
+    "\"head_dim\":8,\"num_hidden_layers\":2,\"dflash_config\":"
+
+TEST(draft_heads_with_blocks_name_their_mask)
+{
+    static const struct {
+        const char *rest, *error;
+    } bad[] = {
+        {"{\"target_layer_ids\":[1,2]}}", "mask_token_id"},
+        {"{\"target_layer_ids\":[1,2],\"mask_token_id\":-1}}", "mask_token_id"},
+        {"{\"mask_token_id\":95}}", "target_layer_ids"},
+        {"{\"target_layer_ids\":[],\"mask_token_id\":95}}", "target_layer_ids"},
+        {"{\"target_layer_ids\":[1,-2],\"mask_token_id\":95}}", "target_layer_ids"},
+        {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"block_size\":1}", "blocks of 1"},
+        {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"block_size\":5000}", "blocks of 5000"},
+        {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"is_causal\":true}", "is_causal"},
+        {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"draft_vocab_size\":40}",
+         "draft_vocab_size"},
+        {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"use_sliding_window\":true,"
+         "\"sliding_window\":9,\"max_window_layers\":0}",
+         "window of 9"},
+    };
+    struct hf_config c =
+        parse_ok(DFLASH "{\"target_layer_ids\":[0,4,2],\"mask_token_id\":95},\"is_causal\":false}");
+
+    ASSERT_STREQ(c.hp.arch, "dflash");
+    assert_true(c.hp.head.is_head);
+    assert_int_equal(c.hp.head.n_taps, 3);
+    assert_int_equal(c.hp.head.taps[1], 5);
+    assert_int_equal(c.hp.head.block, 16);
+    assert_int_equal(c.hp.head.mask, 95);
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        struct inf_err err = {0};
+        char text[512];
+
+        snprintf(text, sizeof(text), "%s%s", DFLASH, bad[i].rest);
+        assert_true(parse(text, &c, &err) < 0);
+        if (!strstr(err.text, bad[i].error))
+            fail_msg("%s: %s", bad[i].rest, err.text);
+    }
+    /* The name of a class that is not known is in the message. */
+    {
+        struct inf_err err = {0};
+
+        assert_int_equal(parse("{\"architectures\":[\"DFlash2DraftModel\"]}", &c, &err),
+                         -EOPNOTSUPP);
+        assert_non_null(strstr(err.text, "DFlash2DraftModel"));
+    }
+}
+
 #define QWEN3_NEXT                                                                                 \
     "{" BASE(                                                                                      \
         "Qwen3NextForCausalLM") ",\"linear_num_key_heads\":4,\"linear_key_head_dim\":2048,"        \
@@ -530,6 +582,7 @@ TEST(gemma3n_with_other_streams_or_bad_lists_is_refused)
 RUN_TESTS(cmocka_unit_test(gemma3n_has_cutoffs_of_gates),
           cmocka_unit_test(gemma3n_with_other_streams_or_bad_lists_is_refused),
           cmocka_unit_test(draft_heads_are_known_by_their_vocabulary),
+          cmocka_unit_test(draft_heads_with_blocks_name_their_mask),
           cmocka_unit_test(recurrent_state_has_a_size_of_32_bits),
           cmocka_unit_test(encoders_are_read_as_transformers_reads_them),
           cmocka_unit_test(encoders_with_windows_have_two_bases),

@@ -234,6 +234,74 @@ TEST(streams_are_checked)
     assert_wrong(g, "expected a vector of 8");
 }
 
+/* Appends rows with 2 slots of 3 columns, of 4 clusters, and returns the slots. */
+static graph_ref slots(struct graph *g, graph_ref x, graph_ref *ret_route)
+{
+    const struct route_params route = {.n_used = 2, .scale = 1};
+    const struct weight scores = weight("scores", INF_DTYPE_F32, 4, 8);
+    struct weight w = weight("clusters", INF_DTYPE_F32, 3, 8);
+
+    w.n_experts = 4;
+    w.expert_bytes = 3 * 8 * sizeof(float);
+    *ret_route = graph_route(g, graph_matmul(g, x, &scores, NULL), NULL, NULL, &route);
+    return graph_matmul_experts(g, x, *ret_route, &w, NULL);
+}
+
+TEST(slots_are_spread_to_places_that_exist)
+{
+    static const uint32_t places[12];
+    struct spread_params spread = {.width = 12, .places = places};
+    struct graph *g = graph_make();
+    struct inf_err err = {0};
+    graph_ref x, route;
+
+    x = embed(g, 8);
+    x = slots(g, x, &route);
+    x = graph_spread(g, x, route, &spread);
+    graph_output(g, graph_rows(g, x));
+    ASSERT_OK_ERR(graph_error(g, &err), err);
+    assert_int_equal(graph_node(g, x)->width, 12);
+    assert_int_equal(graph_node(g, x)->slots, 0);
+    graph_free(g);
+
+    g = graph_make();
+    spread.width = 11;
+    x = embed(g, 8);
+    x = slots(g, x, &route);
+    graph_spread(g, x, route, &spread);
+    assert_wrong(g, "4 x 3 columns do not have places in 11");
+
+    g = graph_make();
+    x = embed(g, 8);
+    graph_spread(g, x, x, &spread);
+    assert_wrong(g, "spread: its input has 0 slots");
+}
+
+TEST(queries_to_the_past_have_factors_of_their_width)
+{
+    const struct attn_params attn = {.n_heads = 2, .n_kv_heads = 1, .head_dim = 4, .scale = 1};
+    const struct weight w = weight("norm", INF_DTYPE_F32, 1, 4);
+    const struct weight wide = weight("factors", INF_DTYPE_F32, 1, 8);
+    struct graph *g = graph_make();
+    struct inf_err err = {0};
+    graph_ref q;
+
+    q = graph_rms_norm_by(g, embed(g, 8), &w, &w, 1e-6f, 4);
+    q = graph_attention_past(g, q, &attn);
+    graph_output(g, graph_rows(g, q));
+    ASSERT_OK_ERR(graph_error(g, &err), err);
+    assert_int_equal(graph_node(g, q)->width, 8);
+    graph_free(g);
+
+    g = graph_make();
+    graph_rms_norm_by(g, embed(g, 8), &w, &wide, 1e-6f, 4);
+    assert_wrong(g, "factors is 1 x 8, expected a vector of 4");
+
+    g = graph_make();
+    graph_attention_past(g, embed(g, 4), &attn);
+    assert_wrong(g, "queries have 4 columns, not 2 x 4");
+}
+
 TEST(an_input_is_as_wide_as_it_says_and_alone)
 {
     struct graph *g = graph_make();
@@ -287,5 +355,7 @@ TEST(rows_and_output_have_their_order)
 RUN_TESTS(cmocka_unit_test(a_layer_dumps_as_text), cmocka_unit_test(the_first_mistake_sticks),
           cmocka_unit_test(streams_dump_as_text), cmocka_unit_test(streams_are_checked),
           cmocka_unit_test(weights_are_checked), cmocka_unit_test(heads_are_checked),
+          cmocka_unit_test(slots_are_spread_to_places_that_exist),
+          cmocka_unit_test(queries_to_the_past_have_factors_of_their_width),
           cmocka_unit_test(an_input_is_as_wide_as_it_says_and_alone),
           cmocka_unit_test(rows_and_output_have_their_order))

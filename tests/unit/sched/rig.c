@@ -108,11 +108,16 @@ static void add_drafter(struct rig *rig, const struct rig_params *p,
         null.n_vocab = params.n_vocab;
         null.seed += 77;
         null.lose_one_in = 0;
+        null.own_input = p->block > 0;
         null_configure(backend, &null);
     }
     ASSERT_OK_ERR(runner_new(&backend, &params, &runner, &err), err);
+    if (p->block > 0)
+        ASSERT_OK_ERR(runner_add_store(runner, NULL, &err), err);
     ASSERT_OK(sched_add_drafter(rig->sched, &runner));
     assert_null(runner);
+    if (p->block > 0)
+        drafter_use_blocks(rig->sched->speculation->drafter, p->block, 0);
 }
 
 void rig_init(struct rig *rig, const struct rig_params *p)

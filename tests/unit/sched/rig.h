@@ -41,6 +41,8 @@ struct rig_params {
     /* The drafter has the layer of the model that predicts a further token: its rows have inputs,
      * which the device checks if null.checks_input is set. */
     bool predicts;
+    uint32_t block; /* with `predicts`: the drafter drafts blocks of this many tokens; 0: it does
+                       not */
 };
 
 /* The groups of state of a model. */

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "fake_tier.h"
 #include "rig.h"
 
 #define N_LETTERS 11
@@ -165,6 +166,99 @@ TEST(random_requests_are_the_same_with_the_layer_of_the_model)
     }
 }
 
+/* Logits that depend only on the position of the token that follows. */
+static void place_logits(void *data UNUSED, const struct null_row *row, float *logits,
+                         uint32_t n_vocab)
+{
+    for (uint32_t v = 0; v < n_vocab; v++)
+        logits[v] = v == 'a' + (row->pos + 1) * 5 % 26 ? 9 : (float)(v % 7) * 0.1f;
+}
+
+/* A row of a block has the logits of the token in its place. */
+static void block_logits(void *data, const struct null_row *row, float *logits, uint32_t n_vocab)
+{
+    struct null_row before = *row;
+
+    before.pos--;
+    place_logits(data, &before, logits, n_vocab);
+}
+
+/* Gives the device of the drafter other logits. */
+static void set_drafter(struct rig *rig, const struct rig_params *params,
+                        void (*logits)(void *data, const struct null_row *row, float *logits,
+                                       uint32_t n_vocab))
+{
+    struct null_options null = params->null;
+
+    null.logits = logits;
+    null.n_vocab = rig->sched->runner->n_vocab;
+    null.own_input = params->block > 0;
+    null_configure(rig->sched->speculation->drafter->runner->backend, &null);
+}
+
+/* Blocks of tokens get the hidden states of the right tokens, and stand in the right places: a
+ * drafter that knows the token of each place is always right. */
+TEST(a_block_is_drafted_in_one_step)
+{
+    static const uint32_t sizes[] = {2, 5, 16};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++)
+        for (unsigned g = 0; g <= rig_n_groups; g++) {
+            const struct rig_params params = {
+                .null = {.logits = place_logits, .seed = g, .checks_input = true},
+                .n_ctx = 256,
+                .no_prefix_cache = g % 2,
+                .speculation = SPECULATION_MODEL,
+                .groups = g < rig_n_groups ? &rig_groups[g] : NULL,
+                .predicts = true,
+                .block = sizes[i]};
+            int32_t prompt[100];
+            struct outcome o = {.n_choices = 1};
+            struct inf_request q = family_prompt(prompt, 100, 5, 50, g);
+            struct backend *b;
+            struct rig rig;
+
+            q.max_tokens = 60;
+            q.user = &o;
+            rig_init(&rig, &params);
+            set_drafter(&rig, &params, block_logits);
+            b = rig.sched->speculation->drafter->runner->backend;
+            o.id = rig_submit(&rig, &q);
+            rig_finish(&rig, &o, 1);
+            for (uint32_t k = 1; k < o.choices[0].n_tokens; k++)
+                assert_int_equal(((int32_t *)o.choices[0].ids.data)[k], 'a' + (100 + k) * 5 % 26);
+            assert_int_equal(rig.sched->stats.n_draft_accepted, rig.sched->stats.n_drafted);
+            assert_true(rig.sched->stats.n_drafted > 20);
+            /* Two runs for each draft, and some for the prompt. */
+            assert_true(null_n_steps(b) <= 2 * rig.sched->stats.n_drafts + 8);
+            rig_done(&rig);
+            outcome_done(&o);
+        }
+}
+
+TEST(random_requests_are_the_same_with_blocks)
+{
+    struct fake_tier tier;
+    struct rig_params params = {.null = {.logits = usual_logits},
+                                .n_ctx = 128,
+                                .speculation = SPECULATION_MODEL,
+                                .predicts = true};
+
+    for (unsigned i = 0; i < 12; i++) {
+        params.null.seed = i;
+        params.block = 2 + i * 3 % 15;
+        params.groups = &rig_groups[i % rig_n_groups];
+        params.shares_device = i % 2;
+        params.n_blocks = i < 4 ? 0 : 60;
+        params.n_draft_blocks = i % 4 < 2 ? 0 : 40;
+        params.null.lose_one_in = i == 5 ? 80 : 0;
+        params.tier = i % 3 == 0 ? &tier.base : NULL;
+        fake_tier_init(&tier, i);
+        rig_random(&params, 10);
+        fake_tier_done(&tier);
+    }
+}
+
 /* The draft model must compute the prompt of a request that joins before it drafts for it. In this
  * step the drafts are chosen a second time. There are more requests than drafted tokens in a step,
  * so the second choice may take a request that the first one left out. */
@@ -300,19 +394,20 @@ static double exact_share(int32_t last, uint32_t k)
 }
 
 /* Counts in @counts [N_LETTERS, N_LETTERS] which token followed which in the texts of @n requests
- * with drafts. Returns the share of the drafted tokens that were accepted. */
-static double count_pairs(uint32_t n, uint64_t counts[N_LETTERS][N_LETTERS])
+ * with drafts, in blocks of @block tokens or, if this is 0, one after another. Returns the share of
+ * the drafted tokens that were accepted. */
+static double count_pairs(uint32_t n, uint32_t block, uint64_t counts[N_LETTERS][N_LETTERS])
 {
-    const struct rig_params params = {
-        .null = {.logits = known_logits}, .n_ctx = 1024, .speculation = SPECULATION_MODEL};
-    struct null_options null = params.null;
+    const struct rig_params params = {.null = {.logits = known_logits},
+                                      .n_ctx = 1024,
+                                      .speculation = SPECULATION_MODEL,
+                                      .predicts = block > 0,
+                                      .block = block};
     struct inf_engine_stats stats;
     struct rig rig;
 
     rig_init(&rig, &params);
-    null.logits = other_logits;
-    null.n_vocab = rig.sched->runner->n_vocab;
-    null_configure(rig.sched->speculation->drafter->runner->backend, &null);
+    set_drafter(&rig, &params, other_logits);
     for (uint32_t i = 0; i < n; i++) {
         struct outcome o = {.n_choices = 1};
         const struct inf_request q = {
@@ -337,14 +432,15 @@ static double count_pairs(uint32_t n, uint64_t counts[N_LETTERS][N_LETTERS])
     return (double)stats.n_draft_accepted / (double)stats.n_drafted;
 }
 
-TEST(random_texts_follow_the_distribution)
+static void check_distribution(uint32_t block, double least)
 {
     static uint64_t counts[N_LETTERS][N_LETTERS];
-    const double accepted = count_pairs(100, counts);
-    double chi = 0;
+    double accepted, chi = 0;
     uint32_t n_free = 0;
 
-    assert_true(accepted > 0.1 && accepted < 0.9);
+    memset(counts, 0, sizeof(counts));
+    accepted = count_pairs(100, block, counts);
+    assert_true(accepted > least && accepted < 0.9);
     for (uint32_t a = 0; a < N_LETTERS; a++) {
         uint64_t n = 0;
 
@@ -359,6 +455,17 @@ TEST(random_texts_follow_the_distribution)
     }
     /* within 4 standard deviations of the chi-square distribution */
     assert_true(chi < n_free + 4 * sqrt(2.0 * n_free));
+}
+
+TEST(random_texts_follow_the_distribution)
+{
+    check_distribution(0, 0.1);
+}
+
+/* The rows of a block do not know the tokens before them, so fewer drafts are right. */
+TEST(random_texts_with_blocks_follow_the_distribution)
+{
+    check_distribution(8, 0.03);
 }
 
 /* The text and the draft model's logits have nothing in common. */
@@ -448,6 +555,9 @@ RUN_TESTS(cmocka_unit_test(a_model_with_the_same_logits_is_always_right),
           cmocka_unit_test(a_head_may_know_tokens_without_a_text),
           cmocka_unit_test(the_layer_of_the_model_gets_its_hidden_states),
           cmocka_unit_test(random_requests_are_the_same_with_the_layer_of_the_model),
+          cmocka_unit_test(a_block_is_drafted_in_one_step),
+          cmocka_unit_test(random_requests_are_the_same_with_blocks),
+          cmocka_unit_test(random_texts_with_blocks_follow_the_distribution),
           cmocka_unit_test(a_model_with_other_logits_is_sometimes_right),
           cmocka_unit_test(requests_join_while_others_draft),
           cmocka_unit_test(a_lost_device_is_survived),

@@ -62,6 +62,8 @@ static struct sums sums_of_head(const struct task *t, const struct sums *sums, u
 
 static uint32_t first_visible(const struct attn_params *p, uint32_t pos)
 {
+    if (p->past)
+        return p->window > 0 && pos > p->window ? pos - p->window : 0;
     return !p->memory && p->window > 0 && pos >= p->window ? pos - p->window + 1 : 0;
 }
 
@@ -73,6 +75,8 @@ static uint32_t end_visible(const struct attn_params *p, const struct attn_tile 
 
     if (p->memory)
         return seq->n_memory;
+    if (p->past)
+        return pos;
     if (!p->both_ways)
         return pos + 1;
     return p->window > 0 ? MIN(end, pos + p->window) : end;

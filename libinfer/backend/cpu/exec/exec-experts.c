@@ -360,3 +360,19 @@ void exec_mix(const struct exec *x, const struct stage *s, uint32_t row, float *
         x->cpu->elem->add_scaled(y, exec_row(x, s->src[0], row * n_slots + i), weights[i],
                                  s->width);
 }
+
+void exec_spread(const struct exec *x, const struct stage *s, uint32_t row, float *y)
+{
+    const struct value *from = &x->plan->values[s->src[0]];
+    const uint32_t *experts = exec_slot_experts(x, s->src[1], row);
+
+    for (uint32_t i = 0; i < s->width; i++)
+        y[i] = -INFINITY;
+    for (uint32_t k = 0; k < from->slots; k++) {
+        const float *slot = exec_row(x, s->src[0], row * from->slots + k);
+        const uint32_t *places = s->order + (size_t)experts[k] * from->width;
+
+        for (uint32_t i = 0; i < from->width; i++)
+            y[places[i]] = slot[i];
+    }
+}

@@ -152,6 +152,9 @@ static void node_row(const struct exec *x, const struct stage *s, uint32_t row, 
     case GRAPH_MIX:
         exec_mix(x, s, row, y);
         break;
+    case GRAPH_SPREAD:
+        exec_spread(x, s, row, y);
+        break;
     case GRAPH_CAP:
         elem->cap(y, a, s->f, n);
         break;

@@ -67,6 +67,8 @@ void exec_experts(const struct exec *x, uint32_t i_stage, unsigned i_thread);
 uint32_t *exec_slot_experts(const struct exec *x, graph_ref route, uint32_t row);
 /* Writes the weighted sum of the slots of row @row to @y. */
 void exec_mix(const struct exec *x, const struct stage *s, uint32_t row, float *y);
+/* Writes the columns of the slots of row @row to their places in @y (struct spread_params). */
+void exec_spread(const struct exec *x, const struct stage *s, uint32_t row, float *y);
 /* exec-watch.c: passes the input rows of a stage with products to the watch of the backend. Only
  * thread 0 may call it, before it computes the stage. */
 void exec_watch(const struct exec *x, const struct stage *s);

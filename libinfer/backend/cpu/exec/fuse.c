@@ -57,14 +57,19 @@ void fuser_made(struct fuser *f, graph_ref ref)
 
 const float *fuser_norm(struct fuser *f, const struct graph_node *n)
 {
-    float *ones;
+    const bool scaled = n->op == GRAPH_RMS_NORM && n->bias.data;
+    const float *w = n->w.data ? fuser_floats(f, &n->w) : NULL;
+    const float *factors = scaled ? fuser_floats(f, &n->bias) : NULL;
+    float *all;
 
-    if (n->w.data)
-        return fuser_floats(f, &n->w);
-    ones = arena_alloc(&f->plan->arena, (size_t)n->group * sizeof(float));
-    for (uint32_t i = 0; ones && i < n->group; i++)
-        ones[i] = 1;
-    return ones;
+    if ((n->w.data && !w) || (scaled && !factors))
+        return NULL;
+    if (w && !factors)
+        return w;
+    all = arena_alloc(&f->plan->arena, (size_t)n->group * sizeof(float));
+    for (uint32_t i = 0; all && i < n->group; i++)
+        all[i] = (w ? w[i] : 1) * (factors ? factors[i] : 1);
+    return all;
 }
 
 int fuser_rope(struct fuser *f, const struct rope_params *p)
@@ -122,7 +127,7 @@ static int stage_attention(struct fuser *f, graph_ref ref)
     const struct graph_node *n = fuser_node(f, ref);
     struct stage *s;
 
-    if (!n->attn.memory && !n->attn.shared) {
+    if (attn_has_keys(&n->attn)) {
         stage_store(f, n, KV_KEYS);
         stage_store(f, n, KV_VALUES);
     }
@@ -156,6 +161,7 @@ static int stage_plain(struct fuser *f, graph_ref ref)
     s->key = n->key;
     s->cols = n->cols;
     s->blend = n->blend;
+    s->order = n->op == GRAPH_SPREAD ? n->spread.places : NULL;
     s->turn = n->turn;
     s->f = n->f;
     s->table = n->w;
@@ -259,10 +265,11 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     case GRAPH_OUTPUT: {
         const struct graph_node *src = fuser_node(f, n->src[0]);
 
-        /* Products, caps and selections of rows can write the output directly to the caller's
-         * memory. */
+        /* Products, caps, selections of rows and rows of slots that are put to their places can
+         * write the output directly to the caller's memory. */
         if (f->users.n[n->src[0]] == 1 && !f->late[n->src[0]] &&
-            (src->op == GRAPH_MATMUL || src->op == GRAPH_CAP || src->op == GRAPH_ROWS)) {
+            (src->op == GRAPH_MATMUL || src->op == GRAPH_CAP || src->op == GRAPH_ROWS ||
+             src->op == GRAPH_SPREAD)) {
             f->plan->values[n->src[0]].is_output = true;
             f->plan->values[n->src[0]].ld = n->width;
             return 0;

@@ -134,7 +134,7 @@ struct stage {
     struct attn_params attn;
     bool joined;            /* threads go on to the next stage without waiting for each other */
     bool wanted_only, late; /* attention: only rows with logits are read; see struct product */
-    enum graph_op op;       /* STAGE_NODE */
+    enum graph_op op;       /* STAGE_NODE; SPREAD has its places in `order` */
     enum kv_part kv;        /* what a STAGE_NODE with GRAPH_ATTENTION stores: keys or values */
     uint32_t width, group;
     enum graph_act act;
