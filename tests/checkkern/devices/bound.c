@@ -427,6 +427,7 @@ static void node_errors(struct bound *b, size_t i, const int32_t *tokens,
     case GRAPH_POOL:
     case GRAPH_STORE:
     case GRAPH_EXPORT:
+    case GRAPH_SPREAD:
         assert(false); /* no device but the CPU computes this node */
         return;
     }

@@ -413,14 +413,18 @@ static void refuse(struct inf_model *model, const char *draft, const char *kind,
 
 TEST(heads_of_another_kind_are_refused)
 {
-    struct inf_model *gemma = open_model("gemma4-keys"), *llama = open_model("llama-gqa");
+    struct inf_model *gemma = open_model("gemma4-keys"), *llama = open_model("llama-gqa"),
+                     *qwen = open_model("qwen2-window-mix");
 
     refuse(gemma, "gemma4-assistant", "eagle3", "the draft model is an assistant of Gemma 4");
     refuse(gemma, "gemma4-keys", "gemma4-assistant", "the draft model is none");
     refuse(llama, "eagle3-llama", "gemma4-assistant", "the draft model is a draft head of EAGLE-3");
+    refuse(qwen, "dflash-qwen2", "eagle3", "the draft model is a draft head of DFlash");
+    refuse(gemma, "gemma4-assistant", "dflash", "need a draft head of DFlash");
     refuse(llama, "gemma4-assistant", "model", "the assistant is for models of Gemma 4");
     inf_model_unref(gemma);
     inf_model_unref(llama);
+    inf_model_unref(qwen);
 }
 
 TEST(draft_heads_suit_no_other_use)
