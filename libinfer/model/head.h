@@ -25,9 +25,9 @@ struct model_head {
 struct model_taps {
     const struct model_head *head;
     uint32_t layers[HPARAMS_TAPS];
-    uint32_t n_all;
-    uint32_t n;    /* layers that were reached */
-    graph_ref sum; /* of the products so far */
+    uint32_t n_all; /* layers that the head reads */
+    uint32_t n;     /* layers that were reached */
+    graph_ref sum;  /* of the products so far */
 };
 
 /* Adds what a draft head reads of the input @x of a layer. */

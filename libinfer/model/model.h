@@ -56,8 +56,8 @@ int model_build_predictor(const struct model *m, struct graph **ret_graph, struc
 
 /* head.c: a draft head is a model that only drafts tokens for another model, its target. */
 bool model_is_head(const struct model *m);
-/* Returns the kind of drafts that a draft head makes ("eagle3", "dflash"); NULL: the model is no
- * draft head. */
+/* Returns the kind of drafts that a draft head makes ("eagle3"); NULL: the model is no draft
+ * head. */
 const char *model_head_kind(const struct model *m);
 /* Returns whether the model is an assistant of Gemma 4, which reads the keys and values of its
  * target. */
