@@ -222,7 +222,7 @@ int inf_model_draft_kv_size(const struct inf_engine_params *params, struct inf_k
     struct kv_layout layout;
     int r;
 
-    if (!draft_model_is_used(params) && base == SETUP_MODEL) {
+    if (assistant_is_used(params) || (!draft_model_is_used(params) && base == SETUP_MODEL)) {
         *ret_size = (struct inf_kv_size){0};
         return 0;
     }

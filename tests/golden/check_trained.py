@@ -50,9 +50,9 @@ MLX = ["MLX%d_G%d" % (bits, group) for bits in (2, 3, 4, 5, 6, 8) for group in (
 # divergence may be TIMES_Q8_0 times that of this Q8_0 model, and the share of equal top tokens may
 # be smaller by LESS_TOP.
 FINE, TIMES_Q8_0, LESS_TOP = 1e-3, 3, 0.2
-# The limits for Q8_0 itself, and for formats whose products do not round inputs to bytes. Products
-# with BF16 round inputs to BF16 on some CPUs.
-FIXED = {"F16": 1e-6, "BF16": 1e-3, "Q8_0": 1e-2}
+# The limits for Q8_0 itself, and for formats whose products do not round inputs to bytes. On some
+# CPUs, products with BF16 round inputs to BF16, and those with F16 round both factors to 13 bits.
+FIXED = {"F16": 1e-4, "BF16": 1e-3, "Q8_0": 1e-2}
 # The limit where inputs are floats.
 EXACT = 1e-6
 # The least share of equal top tokens, unless Q8_0 has a smaller one.

@@ -456,7 +456,7 @@ TEST(engines_refuse_impossible_parameters)
     p = (struct inf_engine_params){.model = model, .n_ctx = 512, .kv_bytes = 100000};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EINVAL);
     ASSERT_CONTAINS(err.text, "n_ctx");
-    p = (struct inf_engine_params){.model = model, .kv_type = "q4_0:q9"};
+    p = (struct inf_engine_params){.model = model, .kv_type = "q4_0:f16"};
     ASSERT_ERROR(inf_engine_new(&p, &engine, &err), EOPNOTSUPP);
     ASSERT_CONTAINS(err.text, "multiple of 32");
     p = (struct inf_engine_params){.model = model, .kv_type = "f16:q9"};

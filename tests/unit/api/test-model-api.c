@@ -117,6 +117,12 @@ TEST(the_memory_of_drafts_follows_from_the_shapes)
     assert_int_equal(size.per_token, 2 * 16 * 2);
     assert_int_equal(size.windows + size.recurrent, 0);
     assert_int_equal(draft_size("models/qwen3_5-mtp", NULL, "none", "f16").per_token, 0);
+    /* DFlash has keys and values for its own layers, and an assistant has none. */
+    size = draft_size("models/gemma3", "models/dflash-gemma3.gguf", "dflash", "f16");
+    assert_true(size.per_token + size.windows > 0);
+    size =
+        draft_size("models/gemma4-keys", "models/gemma4-assistant.gguf", "gemma4-assistant", "f16");
+    assert_int_equal(size.per_token + size.windows + size.recurrent, 0);
     /* These heads are too small for blocks of 32 elements, so the drafter has the default format.
      */
     assert_int_equal(draft_size("models/qwen3_5-mtp", NULL, "mtp", "q8_0").per_token, 2 * 16 * 4);

@@ -6,22 +6,20 @@
  * tile. A query row is one query head of one row. All query rows of the task pass over the KV
  * blocks together, with an online softmax, so memory does not grow with the context. Blocks are
  * processed in order, in stretches of ATTN_STRETCH_BLOCKS blocks. Each stretch starts from sums of
- * zero, and the results of the stretches are merged in order. So only positions determine the
- * arithmetic: no bit of a result depends on which rows form a tile, or on which threads compute the
- * stretches.
+ * zero, and the results are merged in order. So only positions determine the arithmetic: no bit of
+ * a result depends on which rows form a tile, or on which threads compute the stretches.
  */
 #include "backend/cpu/exec/exec.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A task with at most this many query rows mostly waits for memory. Such a task prefetches what it
- * will read next, because hardware prefetchers do not continue from one head to the next. */
+/* A task with at most this many query rows prefetches what it reads next, because it mostly waits
+ * for memory, and hardware prefetchers do not continue from one head to the next. */
 #define AHEAD_QUERIES 16u
 
-/* The heads of a block are adjacent in memory. If each sequence has one row, a task processes
- * several heads of each block, so that it reads long contiguous pieces of memory. The number of
- * heads per task is limited, so that at least this many pieces of work per thread remain. */
+/* The heads of a block are adjacent. If each sequence has one row, a task processes several of them
+ * to read long pieces of memory, but at least this many pieces of work per thread remain. */
 #define PIECES_PER_THREAD 8u
 
 /* Describes one task. Query row i belongs to KV head i_head + i / n_q. Query row j < n_q of a KV
@@ -532,9 +530,8 @@ static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
     return most;
 }
 
-/* Splits the work into tasks with as many heads as possible. The limit is that enough pieces of
- * work remain for all threads. With only one tile, the limit is that all threads get the same
- * number of tasks. */
+/* Splits the work into tasks with as many heads as leave enough pieces of work for all threads or,
+ * with only one tile, equally many tasks for each thread. */
 static struct cut cut_work(const struct exec *x, const struct attn_params *p)
 {
     const uint32_t n_threads = x->plan->n_threads;
@@ -553,8 +550,7 @@ static struct cut cut_work(const struct exec *x, const struct attn_params *p)
 }
 
 /* Returns the tile of task @i. Tasks are claimed head by head, and within a head from the last tile
- * to the first: later rows of a prompt see more tokens, so their tasks take longer and should start
- * early. */
+ * on, whose tasks take longest, because later rows of a prompt see more tokens. */
 static const struct attn_tile *tile_of(const struct exec *x, uint32_t i)
 {
     return &x->plan->tiles[x->n_tiles - 1 - i % x->n_tiles];
