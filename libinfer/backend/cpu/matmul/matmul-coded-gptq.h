@@ -179,7 +179,8 @@ INLINE void gptq_block(const struct gptq_place *p, uint32_t b, const unsigned bi
 
     UNROLL for (unsigned m = 0; m < m_n; m++) UNROLL for (unsigned i = 0; i < GPTQ_V; i++)
         sum[m][i] = v_zero();
-    UNROLL for (unsigned m = 0; bits < 8 && m < m_n; m++) gptq_order(p->x[m] + b, bits, q[m]);
+    if (bits < 8)
+        UNROLL for (unsigned m = 0; m < m_n; m++) gptq_order(p->x[m] + b, bits, q[m]);
     UNROLL for (unsigned t = 0; t < n_parts; t++)
     {
         v_int part[GPTQ_V];

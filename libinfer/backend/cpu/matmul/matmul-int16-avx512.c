@@ -270,13 +270,14 @@ INLINE void direct_int16_block(struct matmul_direct *d, const struct int16_block
 {
     __m512i sums[DIRECT_M][4], single[2 * INT16_LINES];
 
-    UNROLL for (unsigned i = 0; m_n == 1 && i < n_lines; i++)
-    {
-        const __m512i pairs = _mm512_loadu_si512(x[0]->q + 32 * i);
+    if (m_n == 1)
+        UNROLL for (unsigned i = 0; i < n_lines; i++)
+        {
+            const __m512i pairs = _mm512_loadu_si512(x[0]->q + 32 * i);
 
-        single[2 * i] = _mm512_and_si512(pairs, _mm512_set1_epi32(0xffff));
-        single[2 * i + 1] = _mm512_srli_epi32(pairs, 16);
-    }
+            single[2 * i] = _mm512_and_si512(pairs, _mm512_set1_epi32(0xffff));
+            single[2 * i + 1] = _mm512_srli_epi32(pairs, 16);
+        }
     for (unsigned i = 0; i < 4; i++) {
         __m512i sum[DIRECT_M][4], least[4];
 

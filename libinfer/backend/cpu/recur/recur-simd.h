@@ -161,7 +161,7 @@ INLINE void delta_lanes(const struct lanes *l)
 {
     const uint32_t n_rows = l->a->n_rows;
     struct delta_sums sums;
-    vf change[4];
+    vf change[4] = {vf_set1(0)}; /* the first pass does not read it */
 
     delta_pass(l, false, 0, change, true, 0, &sums);
     for (uint32_t t = 0; t + 1 < n_rows; t++) {
