@@ -45,7 +45,7 @@ compile() {
 }
 # shellcheck disable=SC2086
 compile "" $base "$kernels"/*/*-neon.c "$kernels"/matmul/matmul-coded.c \
-    "$kernels"/matmul/matmul-pack.c "$src"/tests/checkkern/*.c
+    "$kernels"/matmul/matmul-pack.c "$kernels"/matmul/matmul-prepare.c "$src"/tests/checkkern/*.c
 for file in "$lib"/quant/*.c; do
     case $file in *-avx2.c | *-avx512.c) continue ;; esac # encoders for x86-64
     compile "" "$file"
