@@ -40,7 +40,7 @@
 
 /* Forms of prepared rows of x. */
 enum matmul_act {
-    MATMUL_ACT_F32,   /* unchanged floats: for F32, F16, BF16, MXFP8, FP8 and NF4 */
+    MATMUL_ACT_F32,   /* unchanged floats: for F32, F16, BF16, MXFP8 and FP8 */
     MATMUL_ACT_BF16,  /* rounded to bfloat16: for BF16 on CPUs that multiply it */
     MATMUL_ACT_TWO,   /* each element is a sum of two bfloat16: for F32 packed for tiles */
     MATMUL_ACT_I16,   /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
