@@ -34,9 +34,9 @@
  *
  * Some draft heads draft a block of tokens in one step (model_head_block()). A row of the state
  * then needs only the hidden state of its token, so block i of such a head has the name of block i
- * of the large model. The step that drafts first stores the keys and values of the hidden states
- * that are new (runner_store()). Its own rows, the newest token and the masks, follow them in the
- * table of blocks, and are dropped before the state follows the text again.
+ * of the large model. Before a block is drafted, the keys and values of new hidden states are
+ * stored (runner_store()). The rows of the draft, which are the newest token and the masks, follow
+ * them in the table of blocks, and are dropped before the state follows the text again.
  *
  * An assistant is a head that reads the keys and values of the large model, and has no state. It is
  * described in assistant.h.

@@ -104,7 +104,7 @@ const char *matmul_ops_name(const struct matmul_ops *ops);
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype);
 /* Returns the most columns that a matrix in this format can have. */
 uint32_t matmul_most_columns(enum inf_dtype dtype);
-/* Returns the bytes of memory that products with few rows of @c, or of a part of it, use beside
+/* Returns the bytes of memory that products with few rows of @c, or of a part of it, use besides
  * their arguments: at most MATMUL_WORK_MAX. @c may be NULL. */
 #define MATMUL_WORK_MAX (1u << 20)
 size_t matmul_work_bytes(const struct coded *c);
