@@ -6,7 +6,7 @@
 
 #include "api/handle.h"
 
-/* Returns what people call the draft heads that make drafts of the kind @kind ("a draft head of
+/* Returns how messages name a draft head that makes drafts of the kind @kind ("a draft head of
  * EAGLE-3"); NULL: there are no such heads. */
 const char *draft_head_name(const char *kind);
 /* Returns whether the kind of drafts that @p names uses a draft model. */

@@ -16,8 +16,8 @@
 #include "sched/sched.h"
 #include "tokenizer/tokenizer.h"
 
-/* The largest name of a number format of keys and values, and the largest list that
- * setup_kv_numbers() writes, with the final 0 byte. */
+/* The largest size of the name of a number format of keys and values, and of a list that
+ * setup_kv_numbers() writes, each with the final 0 byte. */
 #define KV_NAME_MAX    4096u
 #define KV_NUMBERS_MAX 8192u
 
@@ -106,8 +106,8 @@ int setup_layout_of_graph(const struct inf_model *model, const struct graph *gra
                           const char *kv_type, struct kv_layout *ret_layout,
                           struct inf_err *reterr);
 /* Writes the names of the number formats of @layout to @out, which has room for @size bytes
- * (KV_NUMBERS_MAX is enough). All layers with formats of their own are listed. @both: keys and
- * values of the other layers, even if they are equal. */
+ * (KV_NUMBERS_MAX is enough). All layers with formats of their own are listed. @both: writes the
+ * formats of keys and of values of the other layers even if they are equal. */
 void setup_kv_numbers(const struct kv_layout *layout, bool both, char *out, size_t size);
 /* Builds the graph of a model that @setup names in `graph` and `pair`. Returns the errors of the
  * function that builds it. */

@@ -5,11 +5,11 @@
  *
  * A head has a few layers of Qwen 3, and uses the embedding and the head of its target. A matrix
  * joins the hidden states of several layers of the target; head.c puts it into the graph of the
- * target. A norm of this sum makes what stands for a token of the text: each layer multiplies it by
- * its matrices of keys and of values, and keeps both in the KV cache. So reading a text costs only
- * these products. The rows of a block are the newest token of the text, and a mask for each token
- * that is drafted. They attend to the keys and values of the text and to all rows of the block. The
- * logits of a row with a mask are those of the token in its place.
+ * target. The normalized result stands for a token of the text: each layer multiplies it by its
+ * matrices of keys and of values, and keeps both products in the KV cache. So reading a text costs
+ * only these products. The rows of a block are the newest token of the text, and a mask for each
+ * token that is drafted. They attend to the keys and values of the text and to all rows of the
+ * block. The logits of a row with a mask are those of the token in its place.
  */
 #include <errno.h>
 

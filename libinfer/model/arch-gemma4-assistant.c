@@ -7,10 +7,10 @@
  * before it: the result of its last norm. Both have the width of the target; a matrix joins them.
  * The layers are those of Gemma 4, but have no keys and values of their own: each reads the keys
  * and values of the last layer of the target of the same kind, with or without a window. So an
- * assistant has no state, and the target has to compute its tokens anyway. Another matrix turns the
- * result of the last norm into the hidden state of the next drafted token. All rows of a draft have
- * the position of its first row, and see the same keys: those of the tokens before that position.
- * In layers with a window these are, as in transformers, the tokens of the window and one more.
+ * assistant has no state of its own. Another matrix turns the result of the last norm into the
+ * hidden state of the next drafted token. All rows of a draft have the position of its first row,
+ * and see the same keys: those of the tokens before that position. In layers with a window these
+ * are, as in transformers, the tokens of the window and one more.
  *
  * The head is the embedding. The assistants of small models divide the tokens into clusters. A
  * matrix scores the clusters, and only the tokens of the best ones get logits. So the rows of the

@@ -51,8 +51,9 @@ struct model {
     bool exports;  /* while a graph is built: it exports the hidden states */
     bool assisted; /* while a graph is built: an assistant of Gemma 4 drafts for the
                       model (model_build_tapped()) */
-    /* [n_layers], of layers with keys of their own: [head_dim], the numbers by which the norm of
-     * queries was multiplied (balance.c). Zeroed: it was not changed; NULL: no norm was. */
+    /* [n_layers]: for layers with keys of their own, the head_dim numbers by which the norm of
+     * queries was multiplied (balance.c). A zeroed entry: the norm was not changed; NULL: no norm
+     * was changed. */
     struct weight *query_factors;
     const struct model_head *head; /* NULL: the model is no draft head */
     struct model_taps *taps;    /* while a graph is built: what a draft head reads; NULL: nothing */

@@ -97,8 +97,8 @@ void groups_add(const struct model *m, struct graph *g)
     if (!groups_needed(m->hp))
         return;
     for (uint32_t i = 0; i < gs.n; i++) {
-        /* The row of an assistant before a row of the model sees two earlier tokens more: the
-         * window does not include its own token, and has one token more. */
+        /* An assistant's row sees two tokens that are too old for the model's row at the same
+         * position: its window does not include its own token, and has one token more. */
         if (gs.groups[i].rule == STATE_WINDOW && m->assisted)
             gs.groups[i].window += 2;
         graph_add_group(g, &gs.groups[i]);

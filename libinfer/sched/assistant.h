@@ -6,9 +6,9 @@
  *
  * The runner of an assistant has the pool of the large model, and its rows have the blocks of the
  * sequence. An assistant keeps no state, so it never has to follow a text, needs no blocks, and
- * works at once after a sequence was preempted or read from the tier. All it needs is the hidden
- * state of the last computed token, which every step gives that chooses a token. The graph of the
- * large model exports the hidden states of rows with logits only.
+ * works at once after a sequence was preempted or read from the tier. It needs only the hidden
+ * state of the last computed token. Every step that chooses a token computes this state: the graph
+ * of the large model exports the hidden states of only those rows that have logits.
  *
  * The first row of a draft has the last token of the text, which is not computed yet, and this
  * hidden state. Each further row has the drafted token before, and the hidden state that the

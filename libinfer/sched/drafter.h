@@ -34,9 +34,9 @@
  *
  * Some draft heads draft a block of tokens in one step (model_head_block()). A row of the state
  * then needs only the hidden state of its token, so block i of such a head has the name of block i
- * of the large model. The step that drafts first stores the keys and values of the hidden states
- * that are new (runner_store()). Its own rows, the newest token and the masks, follow them in the
- * table of blocks, and are dropped before the state follows the text again.
+ * of the large model. Before a block is drafted, the keys and values of new hidden states are
+ * stored (runner_store()). The rows of the draft, which are the newest token and the masks, follow
+ * them in the table of blocks, and are dropped before the state follows the text again.
  *
  * An assistant is a head that reads the keys and values of the large model, and has no state. It is
  * described in assistant.h.
@@ -152,7 +152,7 @@ uint32_t drafter_follow(struct drafter *d, struct seq *seq);
  * text is left to drafter_draft(). @seqs [n]. Returns 0 or the error of the device. */
 int drafter_catch_up(struct drafter *d, struct seq **seqs, uint32_t n, uint32_t max_rows);
 /* Drafts tokens for the first @n jobs, whose sequences are distinct. Each of them must have been
- * followed since its text changed. *ret_usec [DRAFT_MAX]: the time of each step, and
- * *ret_n_seqs [DRAFT_MAX]: how many sequences it had, or with blocks, how many tokens it drafted;
- * 0: there was no such step. Returns 0 or the error of the device. */
+ * followed since its text changed. *ret_usec [DRAFT_MAX]: the time of each step;
+ * *ret_n_seqs [DRAFT_MAX]: how many sequences each step had, or with blocks, how many tokens it
+ * drafted; 0: there was no such step. Returns 0 or the error of the device. */
 int drafter_draft(struct drafter *d, uint32_t n, uint64_t *ret_usec, uint32_t *ret_n_seqs);

@@ -23,10 +23,10 @@
  * them. */
 #define MODEL_HOST_KEEP_USEC  (120 * 1000000u)
 #define MODEL_HOST_FRESH_USEC (1000 * 1000u)
-/* If a name is not in the list, the list is read again. All these readings together may take
- * MODEL_HOST_LOOK_USEC, and one MODEL_HOST_LOOK_SHARE-th of the time that passes is added to this
- * budget up to the same value. So requests for models that do not exist cost little, and a model is
- * found at the first request after it was installed. */
+/* If a name is not in the list, the list is read again. The time of all these readings together has
+ * a budget of MODEL_HOST_LOOK_USEC. One MODEL_HOST_LOOK_SHARE-th of the time that passes is added
+ * to what is left of the budget, up to this value again. So requests for models that do not exist
+ * cost little, and a model is found at the first request after it was installed. */
 #define MODEL_HOST_LOOK_USEC  (500 * 1000u)
 #define MODEL_HOST_LOOK_SHARE 10u
 #define MODEL_HOST_PREPARERS  16u

@@ -10,8 +10,9 @@
 //
 // An RMS norm over the head and a rotary embedding may be applied to q and k. Then q is written to y, and k
 // and v to the KV store. With QUERY_TURN, or for formats of turned heads, the head is turned (KV_ROTATED,
-// KV_SIGNED) before it is written. With BACK, it is turned back. Each of the parts q, k and v is optional, so one dispatch can process all heads of a
-// step, or a single part. With STORE off, the single part is written to y instead of the store.
+// KV_SIGNED) before it is written. With BACK, it is turned back. Each of the parts q, k and v is optional, so one
+// dispatch can process all heads of a step, or a single part. With STORE off, the single part is written to y instead
+// of the store.
 //
 // A workgroup processes one head of one row: x counts the heads of the enabled parts, in the
 // order q, k, v; y counts rows. Slots: 0 norm of q, 5 norm of k, 1 cos and sin, [row][n_dims];

@@ -17,30 +17,31 @@ embedding: after each token, the next one in the vocabulary is the most likely, 
 disturbs this. The model needs a head of its own (--untied). It is changed in place. A further call
 with another factor replaces the factor of the call before, which the draft model remembers.
 
-With --mtp the model must have a layer that predicts a further token (make_model.py --mtp). This layer
-gets the embedding of the token unchanged, so it is right like such a draft model; with --wrong it gets
+With --mtp the model must have a layer that predicts a further token (make_model.py --mtp). This layer gets
+the embedding of the token unchanged, so it is right as often as such a draft model; with --wrong it gets
 the columns of the embedding in another order, so it is never right. The first layer is the one that
 disturbs, unless --layers says otherwise. The factor is remembered in the file TARGET.gguf.disturb.
 
 With --eagle3 the file is a draft head of EAGLE-3 with the shape of the model's layers and half of its
-tokens. Its queries and keys are the embedding of the token, so each row attends to itself; its values
-and its result are this embedding, too, so it is right like such a draft model, or with --wrong never.
+tokens. Its queries and keys are the embedding of the token, so each row attends to itself; its values and
+its result are this embedding, too, so it is right as often as such a draft model, or with --wrong never.
 The heads of keys must have the width of the model together, as in Qwen3-0.6B.
 
 With --dflash the file is a draft head of DFlash with 5 layers of the model's shape. The embedding of the
-model is replaced: each pair of its columns is a sine and a cosine of the token, so a rotation of the
-pairs leads from a token to the next one. The heads of the first layer find the newest token of the text
-by its distance: head h reads it only from the row h + 1 places after it, and its result is the
-embedding, rotated h times. So all drafted tokens are right like those of such a draft model, or with
---wrong never. The model must be in Q4_0, with at least 15 heads of 128, as Qwen3-0.6B.
+model is replaced: each pair of its columns is a sine and a cosine of the token, so a rotation of the pairs
+leads from a token to the next one. The heads of the first layer find the newest token of the text by its
+distance: head h reads it only from the row h + 1 places after it, and its result is the embedding, rotated
+h times. So all drafted tokens are right as often as those of such a draft model, or with --wrong never. The
+model must be in Q4_0, with at least 15 heads of 128, as Qwen3-0.6B.
 
 With --assistant the model must be of the shape of Gemma 4 (make_model.py --shape gemma4-e2b --untied), and
-the file is an assistant of the shape of that of Gemma 4 E2B. The part of its input that comes from the token
-is the beginning of the model's embedding, its layers change nothing, and its head has the rows of this
-embedding, so it is right like such a draft model, or with --wrong never. Norms follow the matrices in the
-layers of the model, so --disturb is a factor of these norms; useful factors are near 1. With --clusters N
-the tokens are divided into N clusters, each with the sum of its rows as its centroid; the assistant is then
-also wrong where the sums lead to other clusters, the more often the larger the clusters are.
+the file is an assistant of the shape of that of Gemma 4 E2B. The part of its input that comes from the
+token is the beginning of the model's embedding, its layers change nothing, and its head has the rows of
+this embedding, so it is right as often as such a draft model, or with --wrong never. Norms follow the
+matrices in the layers of the model, so --disturb is a factor of these norms; useful factors are near 1.
+With --clusters N the tokens are divided into N clusters, each with the sum of its rows as its centroid; the
+assistant is then also wrong where the sums lead to other clusters, the more often the larger the clusters
+are.
 
 Needs the Python package gguf.
 """

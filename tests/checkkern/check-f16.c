@@ -2,7 +2,7 @@
 
 /*
  * Checks products of F16 weights with rows of F16 or int16, bit for bit, against definitions in
- * scalars (matmul-avx512fp16.c, matmul-int16-avx512.h).
+ * scalars (matmul-avx512fp16.c, matmul-int16-avx512.c).
  *
  * The F16 instructions of the CPU round every sum, so a check by tolerance would need a wide
  * tolerance. The 64 bits of a long double hold each sum of products exactly before it is rounded:

@@ -18,7 +18,7 @@
  * products whose codes are equal does not cancel out, so the bound is that of the sum of
  * magnitudes.
  *
- * F16 in blocks of int16 (matmul-int16-avx512.h): a weight is rounded by at most half of 2^-11 of
+ * F16 in blocks of int16 (matmul-int16-avx512.c): a weight is rounded by at most half of 2^-11 of
  * the power of two of the largest weight of its block. Prepared rows are not rounded again.
  *
  * F32 in two bfloat16 (matmul-tiles-amx.c): each factor is hi + lo + rest, with |lo| ≤ u |w|,

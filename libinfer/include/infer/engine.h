@@ -58,7 +58,8 @@ struct inf_engine_params {
                                   it is a multiple of 128; docs/formats.md has further ones.
                                   "q8_0:q4_0" gives one format for keys and one for values.
                                   "+recent" after rotated formats such as q4_0 keeps the keys and
-                                  values that attention reads most in more bits. NULL or "auto": the
+                                  values that attention reads most in more bits. "/LAYERS=TYPE"
+                                  after that gives some layers other formats. NULL or "auto": the
                                   most precise format with which a text of n_ctx tokens fits into
                                   the KV cache, as infer/kv.h describes; usually "f16", or "f32" for
                                   models in F32 */
@@ -79,8 +80,8 @@ struct inf_engine_params {
     const char *draft_kind;
     uint32_t max_draft; /* limit of the drafted tokens of a sequence in one step; 0: 16 */
     /* A smaller model with the same vocabulary, or a draft head that was trained for the model: a
-     * head of EAGLE-3, or an assistant of Gemma 4. The engine takes its own reference; its keys and
-     * values are part of kv_bytes. NULL: none */
+     * head of EAGLE-3 or of DFlash, or an assistant of Gemma 4. The engine takes its own reference;
+     * its keys and values are part of kv_bytes. NULL: none */
     struct inf_model *draft_model;
     struct inf_tier *tier;  /* stores KV blocks outside the engine's memory; must outlive the
                                engine; NULL: none */

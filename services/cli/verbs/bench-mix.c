@@ -4,8 +4,9 @@
  *
  * In the first run all layers have the format BASE. In each further run the keys of one layer, or
  * its values, have the format PROBE. The divergence from f32 that this adds, divided by the squared
- * error that PROBE adds, is the sensitivity of this part. Errors of different parts are nearly
- * independent, so the divergence of a mix is about the sum of sensitivity × error over all parts.
+ * error that PROBE adds, is the sensitivity of this part, that is, of these keys or values. Errors
+ * of different parts are nearly independent, so the divergence of a mix is about the sum of
+ * sensitivity × error over all parts.
  *
  * All parts begin with the smallest format. The part whose next larger format saves the most
  * divergence for each byte gets this format, again and again, until no larger format fits into the
@@ -45,8 +46,8 @@ struct layer {
     unsigned format[N_PARTS];    /* in the mix */
     double sensitivity[N_PARTS]; /* nats for an error of 1 */
     bool has[N_FORMATS];         /* whether the layer can have the format */
-    uint64_t bytes[N_FORMATS];   /* of the keys of a text, or of its values, more than with the
-                                    smallest format that the layer can have */
+    uint64_t bytes[N_FORMATS];   /* bytes of the keys of a text, or of its values, beyond those of
+                                    the smallest format that the layer can have */
 };
 
 struct mix {
@@ -76,7 +77,8 @@ static int text_bytes(const struct mix *m, const char *name, uint64_t *ret, stru
     return r;
 }
 
-/* Returns the beginning of the names of all mixes. No layer has the format that it names. */
+/* Returns the beginning of the names of all mixes. The format that it names does not matter,
+ * because the rest of a name gives each layer a format. */
 static const char *prefix(const struct mix *m)
 {
     return m->recent ? "q4_0+recent" : "q4_0";
@@ -196,7 +198,8 @@ static double best_step(const struct layer *l, enum part part, uint64_t room, un
     return best;
 }
 
-/* Spends the budget. @room: bytes more than with the smallest formats. */
+/* Spends the budget. @room: the bytes that the mix may take beyond those of the smallest formats.
+ */
 static void mix_choose(struct mix *m, uint64_t room)
 {
     for (;;) {
@@ -239,7 +242,7 @@ static void mix_name(struct mix *m)
     }
 }
 
-/* Returns the bits of a number. */
+/* Returns the average bits of a number in the mix. */
 static double mix_bits(const struct mix *m)
 {
     return 16.0 * (double)m->bytes / (double)m->f16_bytes;
@@ -261,8 +264,8 @@ static int mix_begin(struct mix *m)
     return CLI_OK;
 }
 
-/* Checks that the smallest mix is within the budget. In short texts it may be so only without
- * copies of the newest tokens. */
+/* Checks that the smallest mix is within the budget. In short texts this may be possible only
+ * without copies of the newest tokens. */
 static int mix_check(struct mix *m)
 {
     int r = mix_begin(m);

@@ -15,7 +15,7 @@ struct mix_bench_params {
     double bits;                          /* the budget: bits of a number, on average */
     uint32_t n_threads, n_batch;
     uint32_t n_prompt; /* tokens of a part of the text, whose second half is predicted */
-    uint32_t n_size;   /* tokens of a text whose memory is the budget */
+    uint32_t n_size;   /* tokens of the text whose memory the budget limits */
     uint32_t n_chunks; /* the largest number of parts of the text that are predicted */
     bool json;
 };

@@ -166,7 +166,7 @@ TEST(random_requests_are_the_same_with_the_layer_of_the_model)
     }
 }
 
-/* Logits that depend only on the position of the token that follows. */
+/* Sets logits that depend only on the position of the token that follows. */
 static void place_logits(void *data UNUSED, const struct null_row *row, float *logits,
                          uint32_t n_vocab)
 {
@@ -174,7 +174,7 @@ static void place_logits(void *data UNUSED, const struct null_row *row, float *l
         logits[v] = v == 'a' + (row->pos + 1) * 5 % 26 ? 9 : (float)(v % 7) * 0.1f;
 }
 
-/* A row of a block has the logits of the token in its place. */
+/* Gives a row of a block the logits of the token in its place. */
 static void block_logits(void *data, const struct null_row *row, float *logits, uint32_t n_vocab)
 {
     struct null_row before = *row;

@@ -69,8 +69,8 @@ struct attn_spread {
     uint32_t n_lines, n_steps, due;
 };
 
-/* Returns the prefetches of @n_bytes bytes at @p, a multiple of 64 × ATTN_RANGES, for a call of
- * @n_steps steps. If @p is NULL, nothing is prefetched. */
+/* Returns the prefetches of @n_bytes bytes at @p for a call of @n_steps steps. @n_bytes is a
+ * multiple of 64 × ATTN_RANGES. If @p is NULL, nothing is prefetched. */
 static inline struct attn_spread spread_of(const void *p, size_t n_bytes, uint32_t n_steps)
 {
     return (struct attn_spread){.ahead = ahead_of(p, n_bytes),

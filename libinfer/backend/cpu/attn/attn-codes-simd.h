@@ -100,7 +100,7 @@ ALWAYS_INLINE void q8_plane_tables(vi table[4], const int8_t *levels, int add, c
 
 /* Makes the tables of a format: table[0 … 3] of its only plane, or of the plane with the lowest 4
  * bits of its codes, and then table[4 …] of the plane with the other bits. Levels in two planes
- * have equal distances, so that a level is the sum of two numbers. Each sum plus @add. */
+ * have equal distances, so that a level is the sum of two numbers. @add is added to each level. */
 ALWAYS_INLINE void q8_tables(vi table[8], const int8_t *levels, int add, const uint32_t bits)
 {
     int8_t low[16], high[16] = {0};
@@ -150,14 +150,14 @@ ALWAYS_INLINE bool q8_in_runs(const uint32_t bits)
     return bits != 3 && bits != 8;
 }
 
-/* Returns how many blocks share 16 bytes; of codes in two planes, those of the second plane. */
+/* Returns how many blocks share 16 bytes or, if codes have two planes, 16 bytes of the second. */
 ALWAYS_INLINE uint32_t q8_sharing(const uint32_t bits)
 {
     return 4 / (bits > 4 ? bits - 4 : bits);
 }
 
-/* Returns the first of the 16 bytes of a token that have the codes of block @b; of codes in two
- * planes, their lowest 4 bits. */
+/* Returns the first of the 16 bytes of a token that have the codes of block @b or, if codes have
+ * two planes, their lowest 4 bits. */
 ALWAYS_INLINE uint32_t q8_run(uint32_t b, const uint32_t bits)
 {
     const uint32_t n = q8_sharing(bits);
@@ -165,7 +165,7 @@ ALWAYS_INLINE uint32_t q8_run(uint32_t b, const uint32_t bits)
     return bits > 4 ? (b / n * (n + 1) + b % n) * 16 : b / n * 16;
 }
 
-/* Returns how many bytes the second plane's bits of block @b are after its lowest 4 bits. */
+/* Returns how many bytes after its lowest 4 bits block @b has its bits of the second plane. */
 ALWAYS_INLINE uint32_t q8_to_second(uint32_t b, const uint32_t bits)
 {
     return (q8_sharing(bits) - b % q8_sharing(bits)) * 16;

@@ -214,8 +214,8 @@ static const unsigned char *head_of(const struct task *t, enum kv_part part, uin
 
 /* Returns the keys or values that the task reads after those of head @i in block @i_block: those of
  * the next head, after the last head those of the next block, and after the last of @n_blocks
- * blocks those of the next task. They are prefetched while head @i is read. Half of this distance
- * would be too short. Sets *ret_bytes to the bytes at the beginning that will be read. */
+ * blocks those of the next task. They are prefetched while head @i is read; prefetches half as far
+ * ahead would be too late. Sets *ret_bytes to the bytes at the beginning that will be read. */
 static const unsigned char *next_head(const struct task *t, enum kv_part part, uint32_t i,
                                       uint32_t i_block, uint32_t n_blocks, uint32_t i_group,
                                       size_t *ret_bytes)
@@ -530,8 +530,8 @@ static uint32_t shared_parts(const struct exec *x, const struct attn_params *p)
     return most;
 }
 
-/* Splits the work into tasks with as many heads as leave enough pieces of work for all threads or,
- * with only one tile, equally many tasks for each thread. */
+/* Splits the work into tasks. A task gets as many heads as possible while enough pieces of work for
+ * all threads remain or, with only one tile, while all threads get equally many tasks. */
 static struct cut cut_work(const struct exec *x, const struct attn_params *p)
 {
     const uint32_t n_threads = x->plan->n_threads;

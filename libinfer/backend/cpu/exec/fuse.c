@@ -265,8 +265,8 @@ static int fuse_node(struct fuser *f, graph_ref ref)
     case GRAPH_OUTPUT: {
         const struct graph_node *src = fuser_node(f, n->src[0]);
 
-        /* Products, caps, selections of rows and rows of slots that are put to their places can
-         * write the output directly to the caller's memory. */
+        /* Products, caps, selections of rows and GRAPH_SPREAD can write the output directly to the
+         * caller's memory. */
         if (f->users.n[n->src[0]] == 1 && !f->late[n->src[0]] &&
             (src->op == GRAPH_MATMUL || src->op == GRAPH_CAP || src->op == GRAPH_ROWS ||
              src->op == GRAPH_SPREAD)) {

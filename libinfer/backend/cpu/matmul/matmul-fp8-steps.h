@@ -5,9 +5,9 @@
  *
  * 4 × VEC_N bytes of each of VEC_N rows, a *step*, are loaded and transposed, so that 16-bit lanes
  * with two codes belong to a row of W. Shifts turn the codes into numbers in binary16, which are
- * 2^-8 of the numbers in E4M3. They go through a buffer in the first-level cache, because
- * converting them from there needs no shuffle. Additions to a sum wait for each other, so four
- * vectors of sums are computed side by side: those of 4 / FP8_VECS chunks of k.
+ * 2^-8 of the numbers in E4M3. These numbers are written to a buffer in the first-level cache,
+ * because converting them from there to floats needs no shuffle. Additions to a sum wait for each
+ * other, so four vectors of sums are computed side by side: those of 4 / FP8_VECS chunks of k.
  */
 
 #define FP8_ROWS  16u         /* rows of W that are multiplied together */
@@ -16,7 +16,7 @@
 #define FP8_SIDE  (4u / FP8_VECS) /* chunks of k that are computed side by side */
 #define FP8_PARTS (PANEL_K_F32 / 32)
 
-/* Has the numbers of a step of VEC_N rows: [h][c][o][q] has element 32 h + 16 q + 2 c + o. */
+/* Holds the numbers of a step of VEC_N rows: [h][c][o][q] has element 32 h + 16 q + 2 c + o. */
 typedef uint16_t fp8_halves[VEC_N / 8][8][2][2][VEC_N];
 
 /* Shows whether a code of NaN, 0x7f or 0xff, was loaded. */

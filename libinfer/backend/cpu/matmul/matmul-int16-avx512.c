@@ -225,19 +225,16 @@ static void multiply_int16(const struct matmul_tile *t)
     }
 }
 
-/* The kernel for few rows multiplies rows of W as they are stored, and adds up the lanes of each
- * sum at the end of a block. While it multiplies a block, it finds the scales of the next block. */
-
 /*
- * Multiplies 16 rows of W in F16 by up to DIRECT_M prepared rows as blocks of int16
- * (matmul-int16-avx512.h), without a panel.
+ * The functions below multiply 16 rows of W by up to DIRECT_M prepared rows without a panel.
  *
  * Sums of integers are exact in any order, so rows of W are multiplied as they are stored, and the
  * lanes of each sum are added up at the end of a block. While the kernel multiplies a block, it
  * finds the scales of the next block.
  */
 
-/* Adds up the quarters of four such vectors: the result has a lane for each of 16 rows. */
+/* Adds up the quarters of four vectors of INT16_FOUR(): the result has a lane for each of 16 rows.
+ */
 INLINE __m512i int16_sum16(const __m512i v[4])
 {
     const __m512i a = _mm512_add_epi32(_mm512_shuffle_i32x4(v[0], v[1], 0x88),

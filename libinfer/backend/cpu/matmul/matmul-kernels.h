@@ -173,7 +173,7 @@ struct matmul_ops {
     void (*tiles)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     /* Prepares rows for tiles(), padded with 0 to whole blocks; exists if tiles() exists. */
     void (*prepare_two)(const float *x, uint32_t K, struct matmul_two *dst);
-    /* The same as tiles() and prepare_two(), for weights in int16 blocks. */
+    /* These do the same as tiles() and prepare_two(), for weights in int16 blocks. */
     void (*blocks)(const struct matmul_args *args, uint32_t n0, uint32_t n1);
     void (*prepare_blocks)(const float *x, uint32_t K, struct matmul_i16 *dst);
     /* Prepares a row of x for an F16 kernel with int16, which rounds weights. NULL: there is none.

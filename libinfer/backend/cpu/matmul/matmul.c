@@ -88,7 +88,7 @@ struct group {
  * so that the last rows of a group have arrived when its computation begins. With at most HALF_ROWS
  * prepared rows, the functions that decode panels prefetch half of this memory, and the functions
  * that multiply panels prefetch the other half. With up to TILE_ROWS rows, the latter prefetch all
- * of it, because decoding takes little of the time, and its loads would wait behind the prefetches.
+ * of it, because decoding takes little of the time, and prefetches would delay its loads.
  * With more rows, each chunk is prefetched as a whole (panels_by_chunk()). */
 #define AHEAD     (4u << 10)
 #define HALF_ROWS 8u

@@ -40,7 +40,7 @@
 
 /* Forms of prepared rows of x. */
 enum matmul_act {
-    MATMUL_ACT_F32,   /* unchanged floats: for F32, F16, BF16, MXFP8, FP8 and NF4 */
+    MATMUL_ACT_F32,   /* unchanged floats: for F32, F16, BF16, MXFP8 and FP8 */
     MATMUL_ACT_BF16,  /* rounded to bfloat16: for BF16 on CPUs that multiply it */
     MATMUL_ACT_TWO,   /* each element is a sum of two bfloat16: for F32 packed for tiles */
     MATMUL_ACT_I16,   /* blocks of 128 int16 with a scale: for F16 packed in such blocks */
@@ -104,7 +104,7 @@ const char *matmul_ops_name(const struct matmul_ops *ops);
 enum matmul_act matmul_act_kind(const struct matmul_ops *ops, enum inf_dtype dtype);
 /* Returns the most columns that a matrix in this format can have. */
 uint32_t matmul_most_columns(enum inf_dtype dtype);
-/* Returns the bytes of memory that products with few rows of @c, or of a part of it, use beside
+/* Returns the bytes of memory that products with few rows of @c, or of a part of it, use besides
  * their arguments: at most MATMUL_WORK_MAX. @c may be NULL. */
 #define MATMUL_WORK_MAX (1u << 20)
 size_t matmul_work_bytes(const struct coded *c);
