@@ -219,6 +219,7 @@ struct arch_desc {
     bool recurrent;    /* some layers may be recurrent */
     bool draft_head;   /* the model drafts tokens for another model */
     bool reads_layers; /* draft heads: files name the layers of the other model that they read */
+    bool both_ways;    /* draft heads: rows attend in both directions, so "is_causal" is false */
     const struct arch_gguf *ggufs; /* [n_ggufs] */
     size_t n_ggufs;
     const struct arch_class *classes; /* [n_classes] */

@@ -3,8 +3,8 @@
  * Names KV blocks, and finds them by name.
  *
  * All names are made in this file. Blocks on disk outlive the program that named them. Therefore a
- * change of how names are computed must also change VERSION, which is the first input of the hash
- * of the origin.
+ * change of how names are computed, or of what kernels compute for the same weights, must also
+ * change VERSION, which is the first input of the hash of the origin.
  */
 #include "kv/prefix.h"
 
@@ -14,7 +14,7 @@
 
 #include "core/hash.h"
 
-#define VERSION "sconce kv 1"
+#define VERSION "sconce kv 2"
 
 static void add_text(struct sha256 *h, const char *text)
 {

@@ -59,6 +59,8 @@ static int dflash_finish(struct hparams *hp, enum arch_source source UNUSED, str
         return err_set(reterr, EBADMSG,
                        "the draft head does not name the token that masks tokens "
                        "(tokenizer.ggml.mask_token_id)");
+    if (hp->head.block < 2)
+        return err_set(reterr, EBADMSG, "a draft head with blocks of %u tokens", hp->head.block);
     if (hp->window > 0 && hp->window < hp->head.block)
         return err_set(reterr, EOPNOTSUPP,
                        "a draft head whose window of %u tokens is shorter than its block of %u is "
@@ -123,7 +125,8 @@ const struct arch arch_dflash = {
     .desc = {"dflash", ARCH_TABLE(ggufs, ggufs), ARCH_TABLE(classes, classes),
              ARCH_TABLE(fields, fields), ARCH_TABLE(refused_gguf, refused_gguf),
              ARCH_TABLE(refused_hf, refused_hf), ARCH_TABLE(slots, slots), .draft_head = true,
-             .reads_layers = true, .finish = dflash_finish, .hf_extra = hf_extra_dflash},
+             .reads_layers = true, .both_ways = true, .finish = dflash_finish,
+             .hf_extra = hf_extra_dflash},
     .bind = dflash_bind,
     .build_head = dflash_build,
     .build_store = dflash_build_store,

@@ -205,11 +205,12 @@ static void probe(struct sched *s)
     struct speculation *x = s->speculation;
     struct drafter *d = x->drafter;
     struct seq *seq = x->credit_usec > 0 ? next_probe(x, &s->step) : NULL;
+    const uint32_t n = MIN(PROBE_TOKENS, drafter_max_tokens(d));
     uint32_t lag;
 
-    if (!seq || MIN(sched_draft_limit(s, seq), drafter_max_tokens(d)) < PROBE_TOKENS ||
-        x->credit_usec < d->row_usec * MIN(seq_lag(seq), CATCH_ROWS) +
-                             draft_cost_alone_time(&x->cost, PROBE_TOKENS))
+    if (!seq || sched_draft_limit(s, seq) < n ||
+        x->credit_usec <
+            d->row_usec * MIN(seq_lag(seq), CATCH_ROWS) + draft_cost_alone_time(&x->cost, n))
         return;
     lag = drafter_follow(d, seq);
     if (lag == UINT32_MAX)
@@ -221,7 +222,7 @@ static void probe(struct sched *s)
         return;
     }
     d->jobs[0].seq = seq;
-    d->jobs[0].n_wanted = PROBE_TOKENS;
+    d->jobs[0].n_wanted = n;
     if (!run_jobs(s, 1))
         return;
     take_draft(s, &d->jobs[0], &seq->draft.pending);

@@ -25,8 +25,9 @@
 #define MODEL_HOST_FRESH_USEC (1000 * 1000u)
 /* If a name is not in the list, the list is read again. The time of all these readings together has
  * a budget of MODEL_HOST_LOOK_USEC. One MODEL_HOST_LOOK_SHARE-th of the time that passes is added
- * to what is left of the budget, up to this value again. So requests for models that do not exist
- * cost little, and a model is found at the first request after it was installed. */
+ * to what is left of the budget, up to this value again. A single reading may take longer than the
+ * budget. So requests for models that do not exist cost little, and a model is found at the first
+ * request after it was installed. */
 #define MODEL_HOST_LOOK_USEC  (500 * 1000u)
 #define MODEL_HOST_LOOK_SHARE 10u
 #define MODEL_HOST_PREPARERS  16u
@@ -74,26 +75,31 @@ const struct models *model_host_models(struct model_host *host)
     return host_models(host, MODEL_HOST_FRESH_USEC);
 }
 
-/* Reads the list again if the budget suffices for the time that the last reading took. */
+/* Reads the list again if the budget is not spent. */
 static const struct models *host_look_again(struct model_host *host)
 {
-    const uint64_t now = clock_usec(), cost = MIN(host->scan_usec, MODEL_HOST_LOOK_USEC);
+    const uint64_t now = clock_usec();
     const uint64_t earned = (now - host->looked_usec) / MODEL_HOST_LOOK_SHARE;
 
     host->look_spent_usec -= MIN(host->look_spent_usec, earned);
     host->looked_usec = now;
-    if (host->look_spent_usec + cost > MODEL_HOST_LOOK_USEC)
+    if (host->look_spent_usec > 0 && host->look_spent_usec + host->scan_usec > MODEL_HOST_LOOK_USEC)
         return host->models;
     host_models(host, 0);
-    host->look_spent_usec += MIN(host->scan_usec, MODEL_HOST_LOOK_USEC);
+    host->look_spent_usec += host->scan_usec;
+    host->looked_usec = clock_usec();
     return host->models;
 }
 
 const struct models *model_host_look(struct model_host *host, const char *name)
 {
+    const uint64_t before = host->scanned_usec;
     const struct models *models = model_host_models(host);
 
-    return models && name && !models_find(models, name) ? host_look_again(host) : models;
+    /* A list that was read just now is not read again. */
+    return models && name && host->scanned_usec == before && !models_find(models, name)
+               ? host_look_again(host)
+               : models;
 }
 
 const struct models *model_host_list(struct model_host *host, const char *name,

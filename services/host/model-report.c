@@ -5,6 +5,7 @@
 #include "common/http/http.h"
 #include "common/service/service.h"
 #include "common/wire/json.h"
+#include "core/hash.h"
 #include "host/model-host.h"
 
 static const char *purpose_of(const struct resident *r)
@@ -49,10 +50,17 @@ static double metric_of(const struct model_metric *metric, const void *stats)
 void model_host_put_labels(const struct resident *r, char *labels, size_t size)
 {
     const int n = snprintf(labels, size, "model_name=\"%.400s\"", r->name);
+    const char *purpose = purpose_of(r);
+    const size_t len = purpose ? strlen(purpose) : 0;
 
-    if (purpose_of(r))
-        snprintf(labels + n, size - (size_t)n, ",%s=\"%s\"", r->pool->ops->purpose_name,
-                 purpose_of(r));
+    if (!purpose)
+        return;
+    /* A long text is cut, and a hash keeps it distinct. */
+    if (len <= 60)
+        snprintf(labels + n, size - (size_t)n, ",%s=\"%s\"", r->pool->ops->purpose_name, purpose);
+    else
+        snprintf(labels + n, size - (size_t)n, ",%s=\"%.40s… %08x\"", r->pool->ops->purpose_name,
+                 purpose, (unsigned)hash_bytes(0, purpose, len));
 }
 
 void model_host_put_metrics(const struct model_host *host, const struct model_metric *metrics,

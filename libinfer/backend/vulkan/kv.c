@@ -65,14 +65,16 @@ int vkb_kv_check(struct backend *b UNUSED, const struct kv_layout *layout, struc
             const struct state_place place = {g, i};
             const enum codec k = kv_layout_codec(layout, place, true);
             const enum codec v = kv_layout_codec(layout, place, false);
+            const enum codec turned = codec_info(k)->turn != CODEC_PLAIN ? k : v;
 
             if (layout->groups[g].rule == STATE_RECURRENT)
                 break;
-            if (layout->groups[g].head_dim > HEADS_TURN_MAX && codec_info(k)->turn != CODEC_PLAIN)
+            if (layout->groups[g].head_dim > HEADS_TURN_MAX &&
+                codec_info(turned)->turn != CODEC_PLAIN)
                 return err_set(reterr, EOPNOTSUPP,
                                "on Vulkan devices a KV cache of %s needs heads of at most %u "
                                "elements",
-                               codec_info(k)->name, HEADS_TURN_MAX);
+                               codec_info(turned)->name, HEADS_TURN_MAX);
             if (!can_pair(k, v))
                 return err_set(reterr, EOPNOTSUPP,
                                "only the CPU supports a KV cache of %s:%s; on Vulkan devices keys "

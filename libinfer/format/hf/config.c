@@ -89,7 +89,7 @@ static int check_refused(const struct reader *r)
             if (strcmp(refused[i].key, "partial_rotary_factor") != 0 ||
                 !(r->class->flags & CLASS_PARTIAL_ROPE))
                 rc = hf_check_refused(&r->in, &r->fields, &refused[i], 1);
-        if (rc == 0 && !r->desc->draft_head && json_is_false(hf_get(&r->in, "is_causal", NULL)))
+        if (rc == 0 && !r->desc->both_ways && json_is_false(hf_get(&r->in, "is_causal", NULL)))
             return err_set(r->err, EOPNOTSUPP,
                            "config.json: \"is_causal\": false is not supported");
     }

@@ -283,9 +283,10 @@ static int mix_check(struct mix *m)
 /* Chooses the mix for the budget. */
 static int mix_make(struct mix *m)
 {
+    const uint64_t most = (uint64_t)(m->params->bits / 16 * (double)m->f16_bytes);
     struct inf_err err;
 
-    mix_choose(m, (uint64_t)(m->params->bits / 16 * (double)m->f16_bytes) - m->bytes);
+    mix_choose(m, most > m->bytes ? most - m->bytes : 0);
     mix_name(m);
     if (text_bytes(m, m->name, &m->bytes, &err) < 0)
         return cli_error("bench", "%s", err.text);

@@ -360,6 +360,7 @@ TEST(draft_heads_with_blocks_name_their_mask)
         {"{\"target_layer_ids\":[],\"mask_token_id\":95}}", "target_layer_ids"},
         {"{\"target_layer_ids\":[1,-2],\"mask_token_id\":95}}", "target_layer_ids"},
         {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"block_size\":1}", "blocks of 1"},
+        {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"block_size\":0}", "blocks of 0"},
         {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"block_size\":5000}", "blocks of 5000"},
         {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"is_causal\":true}", "is_causal"},
         {"{\"target_layer_ids\":[1],\"mask_token_id\":95},\"draft_vocab_size\":40}",

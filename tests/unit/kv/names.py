@@ -10,7 +10,7 @@ def part(data):
 
 
 def origin(model, numbers, device, isa, block_tokens):
-    return hashlib.sha256(part(b"sconce kv 1") + model + part(numbers) + part(device) + part(isa) +
+    return hashlib.sha256(part(b"sconce kv 2") + model + part(numbers) + part(device) + part(isa) +
                           struct.pack("<I", block_tokens)).digest()
 
 

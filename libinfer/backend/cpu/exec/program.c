@@ -118,7 +118,7 @@ static void mark_late(struct plan *plan)
         }
         if (s->kind != STAGE_ATTENTION || n == 0)
             continue;
-        s->late = n == 1 && !s->attn.memory && keys->head_dim > 0 &&
+        s->late = n == 1 && !s->attn.memory && !s->attn.past && keys->head_dim > 0 &&
                   keys->place.i_group == s->attn.i_group && keys->place.i_layer == s->attn.i_layer;
         keys->late = s->late;
         plan->late_width = MAX(plan->late_width, s->late ? keys->width : 0);
