@@ -2,12 +2,13 @@
 """Tests the number types of the KV cache, which the configuration or a request sets."""
 import concurrent.futures
 import json
+import re
 import shutil
 import urllib.request
 
 import pytest
 
-from conftest import ROOT, Suite, check_log
+from conftest import ROOT, Suite, check_log, get_unix
 from test_tier import CACHE, Kept
 
 openai = pytest.importorskip("openai")
@@ -57,6 +58,15 @@ def test_the_text_is_the_same_with_the_cache_and_without(guide, kv_type):
     again = complete(WORDS)
     assert first[0] == again[0] == complete(WORDS, cache_prompt=False)[0]
     assert first[1] == 0 and again[1] >= BLOCK
+
+
+def test_a_long_type_does_not_break_the_metrics(guide):
+    complete = guide()
+    complete("Hi", kv_type="f16" + "/0=f16" * 100)
+    lines = [line for line in get_unix(complete.suite.chat_sock, "/metrics").decode().splitlines() if line[0] != "#"]
+    assert any('kv_type="f16/0=f16' in line for line in lines)
+    for line in lines:
+        assert re.fullmatch(r'[\w:]+(\{(\w+="[^"]*",?)+\})? [0-9.e+-]+', line), line
 
 
 @pytest.mark.skipif(not CACHE.exists(), reason="no cache service in this build")
