@@ -136,11 +136,21 @@ static int resident_open(struct resident *resident, struct inf_err *reterr)
         .max_draft = config->speculative.max_tokens,
         .no_prefix_cache = !config->chat.prefix_cache,
     };
+    int r;
 
     if (chat->cache_socket && !engine.no_prefix_cache)
         cache_client_new(chat->cache_socket, resident->name, CACHE_CLIENT_TIMEOUT_USEC, &own->tier);
     engine.tier = own->tier;
     sampling_of_model(resident->model, &own->sampling);
+    r = inf_engine_new(&engine, &own->engine, reterr);
+    if (r != -EOPNOTSUPP || !own->draft)
+        return r;
+    /* Not every device supports every draft model. Drafts change no text, so the model is used
+     * without them. */
+    snprintf(own->draft_error, sizeof(own->draft_error), "%s", reterr->text);
+    own->draft = inf_model_unref(own->draft);
+    engine.draft_model = NULL;
+    engine.draft_kind = chat_resident_draft_kind(resident);
     return inf_engine_new(&engine, &own->engine, reterr);
 }
 
