@@ -26,6 +26,15 @@ static bool is_known(const struct draft_cost *cost, const struct draft_time *t)
     return t->usec > 0 && cost->n_steps - t->at <= FORGET;
 }
 
+/* Returns whether the time of steps with drafts, or of steps of a draft model, was measured often
+ * enough. The first such step takes much longer than later ones, because it touches memory for the
+ * first time. If its time counted, drafts would never seem to pay, and would not be measured
+ * again. */
+static bool is_measured(const struct draft_cost *cost, const struct draft_time *t)
+{
+    return is_known(cost, t) && t->n >= 2;
+}
+
 static void note_time(const struct draft_cost *cost, struct draft_time *t, uint64_t usec)
 {
     const double sample = (double)MAX(usec, 1);
@@ -63,9 +72,9 @@ double draft_cost_model_time(const struct draft_cost *cost, uint32_t n)
 
     if (n == 0)
         return 0;
-    while (low > 0 && !is_known(cost, &models[low]))
+    while (low > 0 && !is_measured(cost, &models[low]))
         low--;
-    while (high <= DRAFT_MAX_EXTRA && !is_known(cost, &models[high]))
+    while (high <= DRAFT_MAX_EXTRA && !is_measured(cost, &models[high]))
         high++;
     if (low == 0 && high > DRAFT_MAX_EXTRA)
         return draft_cost_time(cost, cost->at_once ? 1 : n, 0) * FIRST_MODEL;
@@ -89,9 +98,9 @@ double draft_cost_time(const struct draft_cost *cost, uint32_t n_seqs, uint32_t 
     assert(n_seqs > 0 && n_seqs <= DRAFT_MAX_SEQS);
     if (!is_known(cost, &times[0]))
         return 0;
-    while (!is_known(cost, &times[low]))
+    while (low > 0 && !is_measured(cost, &times[low]))
         low--;
-    while (high <= DRAFT_MAX_EXTRA && !is_known(cost, &times[high]))
+    while (high > 0 && high <= DRAFT_MAX_EXTRA && !is_measured(cost, &times[high]))
         high++;
     if (high == low)
         return times[low].usec;

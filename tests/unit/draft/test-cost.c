@@ -29,6 +29,32 @@ static void measure(uint32_t n, uint32_t max_extra, uint64_t usec, uint64_t row_
             draft_cost_note(&cost, n, e - 1, usec + (e - 1) * row_usec);
 }
 
+/* Notes a step with drafts twice, because the first measurement does not count. */
+static void note_twice(uint32_t n, uint32_t n_extra, uint64_t usec)
+{
+    for (unsigned i = 0; i < 2; i++)
+        draft_cost_note(&cost, n, n_extra, usec);
+}
+
+static void note_model_twice(uint32_t n, uint64_t usec)
+{
+    for (unsigned i = 0; i < 2; i++)
+        draft_cost_note_model(&cost, n, usec);
+}
+
+TEST(the_first_step_with_drafts_may_take_long)
+{
+    offer(1, 4, 0.6f);
+    measure(1, 0, 1000, 0);
+    draft_cost_note(&cost, 1, 2, 60000);
+    draft_cost_note_model(&cost, 1, 60000);
+    assert_in_range(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 1, 4);
+    /* The shorter one of two measurements counts. */
+    draft_cost_note(&cost, 1, 2, 1200);
+    draft_cost_note_model(&cost, 1, 50);
+    assert_in_range(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 1, 4);
+}
+
 TEST(nothing_is_drafted_before_steps_are_measured)
 {
     cost = (struct draft_cost){0};
@@ -81,7 +107,7 @@ TEST(unknown_times_are_interpolated)
     measure(2, 0, 1000, 0);
     assert_true(draft_cost_time(&cost, 2, 4) > 1000);
     assert_true(draft_cost_time(&cost, 1, 0) == 0);
-    draft_cost_note(&cost, 2, 4, 2000);
+    note_twice(2, 4, 2000);
     assert_true(draft_cost_time(&cost, 2, 2) == 1500);
     assert_true(draft_cost_time(&cost, 2, 6) > 2000);
 }
@@ -128,14 +154,14 @@ TEST(steps_of_a_draft_model_are_paid_for)
     /* A step that was not measured is assumed to be short. */
     assert_true(draft_cost_choose(&cost, offers, 1, 48, taken, &gain) > 1);
     assert_true(gain > 1.5);
-    draft_cost_note_model(&cost, 1, 800);
+    note_model_twice(1, 800);
     assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, &gain), 0);
     assert_true(gain == 1);
     offers[0].by_model = false;
     assert_true(draft_cost_choose(&cost, offers, 1, 48, taken, &gain) > 4);
     offers[0].by_model = true;
     for (unsigned i = 0; i < 40; i++)
-        draft_cost_note_model(&cost, 1, 200);
+        note_model_twice(1, 200);
     assert_in_range(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 1, 4);
     offers[0].by_model = false;
 }
@@ -146,8 +172,8 @@ TEST(one_step_of_a_draft_model_serves_all_sequences)
     offer(8, 4, 0.5f);
     for (unsigned i = 0; i < 8; i++)
         offers[i].by_model = true;
-    draft_cost_note_model(&cost, 1, 300);
-    draft_cost_note_model(&cost, 8, 320);
+    note_model_twice(1, 300);
+    note_model_twice(8, 320);
     assert_true(draft_cost_choose(&cost, offers, 8, 48, taken, NULL) >= 8);
     /* For one of the sequences alone, a draft does not pay. */
     for (unsigned i = 1; i < 8; i++)
@@ -164,13 +190,13 @@ TEST(a_step_that_drafts_all_tokens_is_paid_for_once)
     measure(1, 8, 1000, 10);
     offer(1, 8, 0.7f);
     offers[0].by_model = true;
-    draft_cost_note_model(&cost, 1, 800);
+    note_model_twice(1, 800);
     assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
     cost.at_once = true;
     assert_true(draft_cost_choose(&cost, offers, 1, 48, taken, NULL) > 1);
     assert_true(draft_cost_alone_time(&cost, 4) == 800);
     /* Further tokens in the step are not free. */
-    draft_cost_note_model(&cost, 8, 4000);
+    note_model_twice(8, 4000);
     assert_int_equal(draft_cost_choose(&cost, offers, 1, 48, taken, NULL), 0);
     assert_true(draft_cost_alone_time(&cost, 4) > 800 && draft_cost_alone_time(&cost, 4) < 4000);
     cost.at_once = false;
@@ -236,7 +262,8 @@ TEST(classes_are_in_order)
     assert_int_equal(draft_class(UINT32_MAX, 1), DRAFT_FORCED - 1);
 }
 
-RUN_TESTS(cmocka_unit_test(nothing_is_drafted_before_steps_are_measured),
+RUN_TESTS(cmocka_unit_test(the_first_step_with_drafts_may_take_long),
+          cmocka_unit_test(nothing_is_drafted_before_steps_are_measured),
           cmocka_unit_test(drafts_are_as_long_as_they_pay), cmocka_unit_test(a_cliff_is_avoided),
           cmocka_unit_test(the_best_tokens_of_all_sequences_are_drafted),
           cmocka_unit_test(unknown_times_are_interpolated),
