@@ -87,3 +87,20 @@ double export_nmse(const float *x, const float *want, size_t n)
     }
     return error / all;
 }
+
+void export_pairs(const struct export_pair *pairs, size_t n,
+                  void (*compare)(const char *path, const char *dir, const char *target))
+{
+    for (size_t i = 0; i < n; i++) {
+        char dir[4200], file[4200], target[4200], sub[128];
+
+        snprintf(sub, sizeof(sub), "models/%s", pairs[i].head);
+        snprintf(dir, sizeof(dir), "%s", test_golden(sub));
+        snprintf(sub, sizeof(sub), "models/%s.gguf", pairs[i].head);
+        snprintf(file, sizeof(file), "%s", test_golden(sub));
+        snprintf(sub, sizeof(sub), "models/%s", pairs[i].target);
+        snprintf(target, sizeof(target), "%s", test_golden(sub));
+        compare(dir, dir, target);
+        compare(file, dir, target);
+    }
+}

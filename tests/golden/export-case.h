@@ -21,3 +21,13 @@ void export_forward(struct runner *r, const int32_t *tokens, uint32_t n, uint32_
 void export_forward_to(struct runner *r, struct kv_table *table, const int32_t *tokens, uint32_t n,
                        uint32_t n_first, const float *input, float *to, float *hidden);
 double export_nmse(const float *x, const float *want, size_t n);
+
+/* The names of a draft head and of its target among the tiny models. */
+struct export_pair {
+    const char *head, *target;
+};
+
+/* Calls @compare for each pair with the path of the head (a directory, then a GGUF file), the
+ * directory with its golden numbers, and the path of the target. */
+void export_pairs(const struct export_pair *pairs, size_t n,
+                  void (*compare)(const char *path, const char *dir, const char *target));

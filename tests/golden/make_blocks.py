@@ -14,20 +14,18 @@ states, the embedding and the head of the model, and the frequencies of the rota
 its converter makes models/dflash-NAME.gguf. Needs what make_families.py needs.
 """
 
-import argparse
 import json
 import pathlib
 import shutil
 
 import numpy as np
 import torch
-import transformers
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, Qwen3Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from make_families import convert, write_sentencepiece, write_tokenizer
-from make_heads import draw, norm
+from make_families import write_sentencepiece, write_tokenizer
+from make_heads import draw, make_all, norm
 
 MODELS = pathlib.Path(__file__).resolve().parent / "models"
 YARN = {"rope_type": "yarn", "factor": 64.0, "original_max_position_embeddings": 16}
@@ -146,30 +144,10 @@ def make(name, seed):
     return target, n_vocab
 
 
-def main():
-    p = argparse.ArgumentParser(description="tiny draft heads that draft blocks")
-    p.add_argument("--llama-cpp", type=pathlib.Path)
-    llama_cpp = p.parse_args().llama_cpp
-    jobs = []
-    transformers.logging.set_verbosity_error()
-    for seed, name in enumerate(HEADS):
-        target, n_vocab = make(name, seed)
-        if not llama_cpp:
-            continue
-        for what in (name, target):
-            copy = MODELS / f"{name}-{what}.source"
-            shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(MODELS / what, copy)
-            write_sentencepiece(copy, n_vocab)
-            write_tokenizer(copy, n_vocab)
-        jobs.append([str(MODELS / f"{name}-{name}.source"), "--outfile", str(MODELS / f"{name}.gguf"),
-                     "--outtype", "f32", "--model-name", "tiny", "--target-model-dir",
-                     str(MODELS / f"{name}-{target}.source")])
-    if jobs:
-        convert(llama_cpp, jobs)
-    for path in MODELS.glob("*.source"):
-        shutil.rmtree(path)
+def write_tokenizers(directory, n_vocab):
+    write_sentencepiece(directory, n_vocab)
+    write_tokenizer(directory, n_vocab)
 
 
 if __name__ == "__main__":
-    main()
+    make_all("tiny draft heads that draft blocks", HEADS, make, write_tokenizers)

@@ -127,13 +127,16 @@ def make(name, seed):
     return target, all_tokens
 
 
-def main():
-    p = argparse.ArgumentParser(description="tiny draft heads")
+def make_all(description, heads, make, write_tokenizers):
+    """Makes the heads; @make(name, seed) returns the target and its number of tokens. With the option
+    --llama-cpp, also converts each head to GGUF. @write_tokenizers(directory, tokens) writes the
+    tokenizers that the converter needs."""
+    p = argparse.ArgumentParser(description=description)
     p.add_argument("--llama-cpp", type=pathlib.Path)
     llama_cpp = p.parse_args().llama_cpp
     jobs = []
     transformers.logging.set_verbosity_error()
-    for seed, name in enumerate(HEADS):
+    for seed, name in enumerate(heads):
         target, n_vocab = make(name, seed)
         if not llama_cpp:
             continue
@@ -141,7 +144,7 @@ def main():
             copy = MODELS / f"{name}-{what}.source"
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(MODELS / what, copy)
-            write_sentencepiece(copy, n_vocab)
+            write_tokenizers(copy, n_vocab)
         jobs.append([str(MODELS / f"{name}-{name}.source"), "--outfile", str(MODELS / f"{name}.gguf"),
                      "--outtype", "f32", "--model-name", "tiny", "--target-model-dir",
                      str(MODELS / f"{name}-{target}.source")])
@@ -152,4 +155,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    make_all("tiny draft heads", HEADS, make, write_sentencepiece)

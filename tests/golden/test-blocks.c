@@ -10,11 +10,9 @@
 #include "golden/subject.h"
 #include "lib/test.h"
 
-static const struct {
-    const char *head, *target;
-} pairs[] = {{"dflash-qwen2", "qwen2-window-mix"},
-             {"dflash-gemma3", "gemma3"},
-             {"dflash-qwen3_5", "qwen3_5"}};
+static const struct export_pair pairs[] = {{"dflash-qwen2", "qwen2-window-mix"},
+                                           {"dflash-gemma3", "gemma3"},
+                                           {"dflash-qwen3_5", "qwen3_5"}};
 
 /* Stores the keys and values of rows @pos … @end - 1. */
 static void store_rows(struct runner *r, const struct kv_table *table, const int32_t *tokens,
@@ -117,18 +115,7 @@ static void compare(const char *path, const char *dir, const char *target_dir)
 
 TEST(blocks_are_what_the_formulas_say)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-        char dir[4200], file[4200], target[4200], sub[128];
-
-        snprintf(sub, sizeof(sub), "models/%s", pairs[i].head);
-        snprintf(dir, sizeof(dir), "%s", test_golden(sub));
-        snprintf(sub, sizeof(sub), "models/%s.gguf", pairs[i].head);
-        snprintf(file, sizeof(file), "%s", test_golden(sub));
-        snprintf(sub, sizeof(sub), "models/%s", pairs[i].target);
-        snprintf(target, sizeof(target), "%s", test_golden(sub));
-        compare(dir, dir, target);
-        compare(file, dir, target);
-    }
+    export_pairs(pairs, ARRAY_SIZE(pairs), compare);
 }
 
 /* Checks that the head @name is refused for the model @target with a message that has @reason. */

@@ -10,9 +10,8 @@
 #include "golden/subject.h"
 #include "lib/test.h"
 
-static const struct {
-    const char *head, *target;
-} pairs[] = {{"eagle3-llama", "llama-gqa"}, {"eagle3-qwen3", "qwen3-norm"}};
+static const struct export_pair pairs[] = {{"eagle3-llama", "llama-gqa"},
+                                           {"eagle3-qwen3", "qwen3-norm"}};
 
 /* Compares the head at @path with the numbers in the directory @dir. */
 static void compare(const char *path, const char *dir, const char *target_dir)
@@ -66,18 +65,7 @@ static void compare(const char *path, const char *dir, const char *target_dir)
 
 TEST(heads_predict_what_the_formulas_say)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
-        char dir[4200], file[4200], target[4200], sub[128];
-
-        snprintf(sub, sizeof(sub), "models/%s", pairs[i].head);
-        snprintf(dir, sizeof(dir), "%s", test_golden(sub));
-        snprintf(sub, sizeof(sub), "models/%s.gguf", pairs[i].head);
-        snprintf(file, sizeof(file), "%s", test_golden(sub));
-        snprintf(sub, sizeof(sub), "models/%s", pairs[i].target);
-        snprintf(target, sizeof(target), "%s", test_golden(sub));
-        compare(dir, dir, target);
-        compare(file, dir, target);
-    }
+    export_pairs(pairs, ARRAY_SIZE(pairs), compare);
 }
 
 TEST(a_head_computes_neither_text_nor_vectors)
